@@ -16,7 +16,8 @@ from tests.bookie.serving.test_links import Sink, reading
 from tests.wire.link.worlds import WatchedHost, linked
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.serving.service import BookieLimits, BookieServer
+from zonekeeper.bookie.serving.capacity import BookieLimits
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.metadata.store.background import alongside
 from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import errors

@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from zonekeeper.bookie.disk.disks import Disk, InlineDisk
 from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.formats.index import Index, MemoryOrdered
+from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
-from zonekeeper.bookie.serving.service import BookieLimits, BookieServer
+from zonekeeper.bookie.serving.capacity import BookieLimits
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.serving.vouching import Vouched, no_vouchers
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.storage.storage import Storage
@@ -29,6 +31,16 @@ KEY = digests.master_key(b"secret")
 OTHER_KEY = digests.master_key(b"guess")
 SIZES = Sizes(segment_bytes=1 << 16)
 SEALER = entries.Sealer(LEDGER, Digest.CRC32C, b"secret")
+
+
+#: What metadata says of every ledger in most tests.
+THERE = admission.Stands(master_key=KEY)
+
+
+async def all_there(ledger_id: LedgerId) -> admission.Standing:
+    """Say of every ledger that it is in the metadata, with the key of these tests."""
+    del ledger_id
+    return THERE
 
 
 class _CrashError(Exception):
@@ -59,6 +71,7 @@ async def running(
                 limits=limits,
             )
             bookie.vouched = vouched
+            bookie.standing = all_there
             tasks.create_task(kept.run())
             yield bookie
             if crash:
@@ -104,6 +117,10 @@ class Outcomes:
     def __init__(self) -> None:
         self.heard: dict[int, errors.ProtocolError | None] = {}
         self._changed = asyncio.Event()
+
+    @property
+    def peer(self) -> object:
+        return self
 
     def acked(self, numbers: Sequence[int]) -> None:
         for number in numbers:

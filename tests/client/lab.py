@@ -215,6 +215,7 @@ class Machine:
                     tasks=tasks,
                 )
                 bookie.vouched = life.vouched_in(cluster, self.id)
+                bookie.standing = life.standing_in(cluster)
                 tasks.create_task(kept.run())
                 self.door = Door(bookie)
                 if any(one.durable.in_limbo for one in kept.memory.ledgers.values()):

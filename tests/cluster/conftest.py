@@ -23,7 +23,7 @@ _NOT_BUILT = pytest.StashKey[toolchain.UnavailableError]()
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build all of the lab's programs before its first test, if there is one.
 
-    The first time that takes longer than a test may (``faulthandler_timeout``) on a busy machine,
+    The first time that takes longer than a test may (``limits``) on a busy machine,
     and has a limit of its own. From inside the lab's network nothing can be fetched.
     """
     in_the_lab = (

@@ -157,7 +157,8 @@ def test_apache_knows_our_cluster_and_our_bookies(
     async def write(made: Cluster) -> None:
         for bookie, host in ((WITH_PORT, "127.0.0.1"), (NAMED, "10.0.0.7")):
             await cookie_store.create(made, cookie(bookie, made.instance))
-            info = service_info.of_bookie(host, 3181, LOCATION, tls=False)
+            room = service_info.PublishedRoom(free_bytes=1 << 30, total_bytes=1 << 40)
+            info = service_info.of_bookie(host, 3181, LOCATION, tls=False).with_room(room)
             registrar = registration.Registrar(made, bookie, info, session_timeout_ms=10_000)
             mode = registration.Mode.WRITABLE if bookie == NAMED else registration.Mode.READ_ONLY
             await registrar.register(mode)
@@ -175,6 +176,7 @@ def test_apache_knows_our_cluster_and_our_bookies(
         endpoints.line("zonekeeper-grpc")
         endpoints.line("10.0.0.7")
         endpoints.line(r"networkLocation\s*:\s*/az-1/ud-0")
+        endpoints.line(r"room\s*:\s*v1 free=1073741824 total=1099511627776")
 
 
 def test_apache_reads_our_cookies_and_the_location_harms_no_command(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.repo import page_guards
+from tests.repo import lane_guards, page_guards
 
 #: From the top of the house to the bottom; a folder appears with its first code.
 COMPONENTS = (
@@ -487,6 +487,7 @@ GUARDS: tuple[Guard, ...] = (
     troubles_have_one_base,
     command_lines_have_rooms,
     *page_guards.GUARDS,
+    *lane_guards.GUARDS,
     pages_exist,
     scenarios_have_one_numbering,
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repo import checkout, guards, page_guards
+from tests.repo import checkout, guards, lane_guards, page_guards
 
 LONG_FUNCTION = "def f() -> None:\n" + "    print()\n" * guards.FUNCTION_LINES_MAX
 LONG_MODULE = "\n" * (guards.MODULE_LINES_MAX + 1)
@@ -187,6 +187,7 @@ def test_every_guard_has_an_offence() -> None:
         guards.rooms_are_small,
     }
     elsewhere |= set(page_guards.GUARDS)  # test_page_guards_bite
+    elsewhere |= set(lane_guards.GUARDS)  # test_lane_guards_bite
     planted = {guard for guard, _, _ in OFFENCES} | elsewhere
 
     assert planted == set(guards.GUARDS)

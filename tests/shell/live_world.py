@@ -82,6 +82,12 @@ class LiveWorld:
 
         asyncio.run(made())
 
+    def name_zones(self, *names: str) -> None:
+        """Put a policy in force that names these zones only."""
+        rules = PlacementRules(zones=tuple(map(ZoneName, names)), desired_zones=len(names))
+        policy = Policy(placement=rules)
+        self.on(lambda cluster: policy_store.write(cluster, policy, replaces=1))
+
     def told(self) -> list[tuple[str, str, str]]:
         """Give the timeline, the newest first: what, to what, by whom."""
         events = self.on(timeline.newest)

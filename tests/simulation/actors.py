@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.simulation import history as seen
 from tests.simulation.loop import Process, loop
-from tests.simulation.surroundings import Surroundings
+from tests.simulation.surroundings import Store, Surroundings
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.reader import Reader
@@ -92,6 +92,9 @@ class Observer:
     ) -> None:
         self.board = Board()
         self.ledgers: dict[LedgerId, LedgerMetadata] = {}
+        #: Ledgers whose last ensemble has an ack quorum of bookies that had just lost their disks
+        #: when it was chosen. These are in limbo for it, and nobody can say that it is empty.
+        self.doomed: set[LedgerId] = set()
         #: Is told the name of each actor that begins a recovery.
         self.on_recovery: Callable[[str], None] = _nobody_cares
         #: Set, and at once cleared, when there is something to recover.
@@ -190,7 +193,7 @@ class Life:
     observer: Observer
     #: How an entry's writer is told apart from a later one of the same name.
     number: int
-    store: MemoryStore | None = None
+    store: Store | None = None
     task: "asyncio.Task[None] | None" = None
     client: Client | None = None
     handles: int = 0
@@ -235,7 +238,7 @@ class Actor:
             return
         # Cut off first: no process hears what its tasks do while they are cancelled.
         if life.store is not None:
-            life.store.cut()
+            life.store.leave()
         for bookie in bookies:
             self.around.network.disconnect(self.name, bookie)
         loop().go_on(life.process)

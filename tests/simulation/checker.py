@@ -33,7 +33,7 @@ RULES: Final[Mapping[str, str]] = {
     "I12": "a bookie denies only what it never had",
     "I13": "a fence survives a restart",
     "I14": "everything that a bookie acknowledged survives a restart",
-    "I17": "no ledger that metadata names is deleted from a bookie",
+    "I17": "no ledger that metadata names is deleted from a bookie, and none that nobody deleted",
     "I18": "a reader gets the bytes that were written, and no others",
     "I19": "repairs do not make placement worse",
     "I20": "losses of a zone that is held, or that fails and was not released, are not copied",
@@ -45,6 +45,8 @@ RULES: Final[Mapping[str, str]] = {
     "reason": "the state of the world allows every error of the client",
     "gate": "a gate opens when its rule says so, and not before",
     "presence": "no bookie that is there is replaced",
+    "whole": "when a repair has finished a mark, each member has every entry on its disk",
+    "ids": "no ledger gets an id that an earlier one had",
     "broke": "no task ends that must not, and in the liveness phase everything is done in time",
 }
 
@@ -103,9 +105,17 @@ class Checker:
         self._without_disk: set[BookieId] = set()
         #: The ends of ledgers that were deleted by order.
         self._deleted: dict[LedgerId, EntryId] = {}
+        #: Ledgers from before the store was set back: of these only bookies still know the truth.
+        self._from_before: set[LedgerId] = set()
+        self._in_backup: set[LedgerId] = set()
+        self._young: set[LedgerId] = set()
+        #: All ledgers that metadata ever named.
+        self._recorded: set[LedgerId] = set()
 
     def take(self, event: seen.Event) -> None:
         """Take the next event in."""
+        if self._from_before and self._is_from_before(event):
+            return
         match event:
             case seen.Created() | seen.Appended() | seen.Acked() | seen.Forced() | seen.Told():
                 self._take_of_writer(event)
@@ -123,16 +133,18 @@ class Checker:
                 self._take_end(event.ledger, event.last)
             case seen.Broke():
                 self._break("broke", event.what)
+            case seen.Moved() | seen.Copied() | seen.Permitted() | seen.Waited() | seen.Mended():
+                self._break_all(repair_rules.broken(event))
             case (
                 seen.Crashed()
                 | seen.Restarted()
                 | seen.Looked()
                 | seen.Disowned()
                 | seen.DiskLost()
+                | seen.Collected()
+                | seen.SetBack()
             ):
                 self._take_of_bookies(event)
-            case seen.Moved() | seen.Copied() | seen.Permitted() | seen.Waited():
-                self._break_all(repair_rules.broken(event))
             case _:
                 assert_never(event)
 
@@ -177,7 +189,13 @@ class Checker:
 
     def _take_of_bookies(
         self,
-        event: seen.Crashed | seen.Restarted | seen.Looked | seen.Disowned | seen.DiskLost,
+        event: seen.Crashed
+        | seen.Restarted
+        | seen.Looked
+        | seen.Disowned
+        | seen.DiskLost
+        | seen.Collected
+        | seen.SetBack,
     ) -> None:
         match event:
             case seen.Crashed() | seen.Looked():
@@ -189,10 +207,11 @@ class Checker:
                 for kept in event.kept:
                     self._began[kept.bookie, kept.ledger] = kept
             case seen.Disowned():
-                entries = [entry for entry in event.entries if self._counts(event.ledger, entry)]
-                if entries:
-                    where = f"{event.bookie}, ledger {event.ledger}"
-                    self._break("I12", f"{where}: {entries} were denied, and it had them")
+                self._take_disowned(event)
+            case seen.Collected():
+                self._take_collected(event)
+            case seen.SetBack():
+                self._take_set_back(event)
             case seen.DiskLost():
                 self._without_disk.add(event.bookie)
                 for known in (self._kept, self._began):
@@ -200,6 +219,40 @@ class Checker:
                         del known[which]
             case _:
                 assert_never(event)
+
+    def _is_from_before(self, event: seen.Event) -> bool:
+        """Is an event about a ledger of which the store does not know the truth any more?"""
+        ledger = getattr(event, "ledger", None)
+        if ledger not in self._from_before or isinstance(event, seen.Collected | seen.Deleted):
+            return False
+        if isinstance(event, seen.Recorded) and ledger not in self._in_backup | self._young:
+            self._break("ids", f"ledger {ledger} was created before the store was set back, too")
+        return True
+
+    def _take_set_back(self, event: seen.SetBack) -> None:
+        """Forget what metadata said of ledgers. What bookies have counts as before."""
+        self._from_before |= self._recorded
+        self._in_backup.update(event.ledgers)
+        self._young.update(event.young)
+        for known in (self._metadata, self._acked, self._read, self._told):
+            for ledger in self._from_before & known.keys():
+                known.pop(ledger)
+
+    def _take_disowned(self, event: seen.Disowned) -> None:
+        entries = [entry for entry in event.entries if self._counts(event.ledger, entry)]
+        metadata = self._metadata.get(event.ledger)
+        if metadata is not None:  # of what it lost, it may deny what it need not have any more
+            entries += [one for one in event.lost if _names(metadata, event.bookie, one)]
+        if entries:
+            where = f"{event.bookie}, ledger {event.ledger}"
+            self._break("I12", f"{where}: {entries} were denied, and it had them")
+
+    def _take_collected(self, event: seen.Collected) -> None:
+        ledger = event.ledger
+        if ledger in self._metadata:
+            self._break("I17", f"{event.bookie} collects ledger {ledger}, which metadata names")
+        elif ledger not in self._deleted and ledger not in self._young:
+            self._break("I17", f"{event.bookie} collects ledger {ledger}, which nobody deleted")
 
     def _take_created(self, event: seen.Created) -> None:
         ledger, stands = event.ledger, self._metadata.get(event.ledger)
@@ -301,6 +354,7 @@ class Checker:
     def _take_recorded(self, event: seen.Recorded) -> None:
         ledger, after = event.ledger, event.metadata
         before = self._metadata.pop(ledger, None)
+        self._recorded.add(ledger)
         acked = self._acked.get(ledger, NO_ENTRY)
         self._break_all(record_rules.broken(event, before, acked, deleted=ledger in self._deleted))
         if after is None:

@@ -24,6 +24,17 @@ from zonekeeper.wire.twin.twin import Weather
 
 #: It costs as much as half of a small world.
 _FINAL_POWER_LOSS: Final = 0.2
+#: Faults that find their targets when they happen.
+_OF_WHOM_IT_CONCERNS: Final = frozenset(
+    {
+        Kind.STRAND,
+        Kind.HALF_WAY,
+        Kind.DELETION,
+        Kind.LEDGER_GONE,
+        Kind.NEWCOMERS,
+        Kind.STRANGER,
+    }
+)
 
 
 def draw(profile: Profile, seed: int) -> Scenario:
@@ -40,17 +51,21 @@ def draw(profile: Profile, seed: int) -> Scenario:
     readers = max(chance.choice((0, 1, 1)), profile.readers_min)
     recoverers = chance.choice((1, 1, 2, 2, 3))
     recoverers = max(min(recoverers, profile.recoverers_max), profile.recoverers_min)
+    writers, readers = min(writers, profile.writers_max), min(readers, profile.readers_max)
     strength = chance.random()
     clients = [
         *(f"writer-{number}" for number in range(writers)),
         *(f"reader-{number}" for number in range(readers)),
         *(f"recoverer-{number}" for number in range(recoverers)),
         *(f"autorecovery-{number}" for number in range(profile.autorecoveries)),
+        *(f"mender-{number}" for number in range(profile.menders)),
     ]
-    bookies = bookie_names(bookies_a_zone)
+    bookies_max = profile.bookies_beside and quorums.ensemble + profile.bookies_beside
+    bookies = bookie_names(bookies_a_zone, bookies_max)
     faults = _faults(profile, strength, bookies, clients, chance)
     if profile.loses_zone:
         faults = at_moments_of_their_own([*faults, _zone_loss(quorums, bookies, chance)])
+    faults = at_moments_of_their_own([*faults, *_upheavals(profile, chance)])
     if profile.loses_disk:
         faults = at_moments_of_their_own([*faults, _disk_loss(chance)])
     drawn = Scenario(
@@ -90,6 +105,10 @@ def draw(profile: Profile, seed: int) -> Scenario:
         and not profile.loses_copies
         and chance.random() < 0.5,
         strict=profile.loses_zone or profile.autorecoveries > 0,
+        bookies_max=bookies_max,
+        menders=profile.menders,
+        upkeep_every_ms=profile.upkeep_every_ms,
+        frames_a_reply=chance.choice((0, 1, 2)) if profile.menders else 0,
     )
     return outages.happening(drawn, bookies, chance) if profile.autorecoveries else drawn
 
@@ -102,13 +121,28 @@ def _faults(
         # A kind in four is left out, whatever the strength: the others get further without it.
         number = 0 if chance.random() < 0.25 else round(most * strength * (0.5 + chance.random()))
         for _ in range(number):
-            fault = _fault(kind, bookies, clients, profile.chaos_ms, chance)
-            if kind is Kind.HALF_WAY:
+            fault = _fault(kind, bookies, clients, profile.trouble_ms or profile.chaos_ms, chance)
+            if kind in (Kind.HALF_WAY, Kind.NEWCOMERS):
                 fault = dataclasses.replace(fault, occasion=Occasion.TAIL)
             elif kind is not Kind.STRAND and chance.random() < profile.lurking:
                 fault = _lurking(fault, profile, chance)
             faults.append(fault)
     return at_moments_of_their_own(faults)
+
+
+def _upheavals(profile: Profile, chance: Random) -> list[Fault]:
+    """Draw what comes once in a history, if it comes at all."""
+    found = []
+    if profile.outage_ms:
+        began_ms = chance.randrange(CALM_AT_FIRST_MS, CHAOS_MS)
+        for_ms = chance.randrange(profile.outage_ms, profile.outage_ms + 3_000)
+        found.append(Fault(at_ms=began_ms, kind=Kind.STORE_OUTAGE, target="", for_ms=for_ms))
+    if profile.sets_back:
+        # The backup is of a moment before, which is as far back as this fault lasts.
+        at_ms = chance.randrange(profile.chaos_ms // 4, profile.chaos_ms // 2)
+        for_ms = chance.randrange(30, at_ms - CALM_AT_FIRST_MS // 2)
+        found.append(Fault(at_ms=at_ms, kind=Kind.SET_BACK, target="", for_ms=for_ms))
+    return found
 
 
 def _zone_loss(quorums: Quorums, bookies: list[str], chance: Random) -> Fault:
@@ -158,7 +192,7 @@ def _fault(
         target = chance.choice([*bookies, *clients * (len(bookies) // 2)])
     elif kind in (Kind.ZONE_POWER, Kind.ZONE_CUT):
         target = chance.choice(ZONES)
-    elif kind in (Kind.STRAND, Kind.HALF_WAY, Kind.DELETION):
+    elif kind in _OF_WHOM_IT_CONCERNS:
         target = WHO
     elif kind is Kind.CLIENT_KILL:
         # Most often a recoverer dies: what it leaves behind is the hardest to take over.
@@ -169,7 +203,7 @@ def _fault(
         if kind is Kind.CUT:
             chance.shuffle(pair)
         target, other = pair
-    strands = kind in (Kind.STRAND, Kind.HALF_WAY)
+    strands = kind in (Kind.STRAND, Kind.HALF_WAY, Kind.NEWCOMERS)
     lasts_ms = 200 + 600 * chance.random() if strands else 20 * 50 ** chance.random()
     return Fault(
         at_ms=CALM_AT_FIRST_MS + int(chance.random() * (chaos_ms - 2 * CALM_AT_FIRST_MS)),

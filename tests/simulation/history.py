@@ -270,6 +270,39 @@ class Disowned:
     bookie: BookieId
     ledger: LedgerId
     entries: tuple[EntryId, ...]
+    lost: tuple[EntryId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """A bookie forgets a ledger for good."""
+
+    bookie: BookieId
+    ledger: LedgerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """The mark of a ledger was removed by the repair that held its claim.
+
+    ``lacking``: the members that have not every entry, and how many they lack. A member is left out
+    if it lost a disk since the claim was made.
+    """
+
+    ledger: LedgerId
+    lacking: tuple[tuple[BookieId, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBack:
+    """The metadata store was set back to a backup.
+
+    ``ledgers`` are those that the backup names. ``young`` are those that were created so shortly
+    before that perhaps no bookie has looked at the store since: nobody knows of them.
+    """
+
+    ledgers: tuple[LedgerId, ...]
+    young: tuple[LedgerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,6 +351,9 @@ Event: TypeAlias = (
     | Restarted
     | Looked
     | Disowned
+    | Collected
+    | Mended
+    | SetBack
     | DiskLost
     | Deleted
     | Broke

@@ -9,6 +9,7 @@ else that ends a bookie, and that was not ordered, is a bug.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,10 +18,11 @@ from typing import Final
 
 from tests.simulation import disk as disks
 from tests.simulation import history as seen
+from tests.simulation import keeping
 from tests.simulation.disk import Rot, SimulatedDisk
 from tests.simulation.loop import Process, loop
 from tests.simulation.scenarios import Scenario
-from tests.simulation.surroundings import Surroundings
+from tests.simulation.surroundings import Store, Surroundings
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.bookie.formats import locations
 from zonekeeper.bookie.formats.index import Index, MemoryOrdered
@@ -114,7 +116,7 @@ class _Life:
     background: SimulatedDisk
     reads: SimulatedDisk
     tails: SimulatedDisk
-    store: MemoryStore | None = None
+    store: Store | None = None
     bookie: _Watched | None = None
     task: "asyncio.Task[None] | None" = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -143,8 +145,12 @@ class Machine:
         self._lives = 0
         #: The mode that a person ordered while the bookie was away.
         self._wanted_read_only: bool | None = None
-        #: What went with the disk that it had before.
-        self._lost: dict[LedgerId, Ledger] = {}
+        #: What went with each disk that it had before.
+        self._lost: list[dict[LedgerId, Ledger]] = []
+        #: When it lost a disk last.
+        self.lost_ms = -1
+        #: Has it served from the disk that it has?
+        self.served = True
 
     @property
     def running(self) -> bool:
@@ -182,8 +188,11 @@ class Machine:
         self._life = life
         life.task = self._around.tasks.create_task(self._live(life), context=process.context)
 
-    def crash(self, *, power: bool) -> None:
-        """End the process at once. Power loss: what was not synced may be gone."""
+    def crash(self, *, power: bool, half_open: bool = False) -> None:
+        """End the process at once. Power loss: what was not synced may be gone.
+
+        Half-open: its clients hear of it only by keep-alive.
+        """
         life = self._life
         if life is None:
             return
@@ -192,9 +201,9 @@ class Machine:
         self._life = None
         # Cut off first: no process hears what its tasks do while they are cancelled.
         if life.store is not None:
-            life.store.cut()
+            life.store.leave()
         if life.bookie is not None:
-            self._around.network.take_down(self.id)
+            self._around.network.take_down(self.id, half_open=half_open)
         life.reads.stop()
         life.tails.stop()
         self.files = disks.crash((life.writing, life.background), self.files, self._chance)
@@ -210,7 +219,9 @@ class Machine:
         """End the process, and everything that it ever wrote."""
         self.crash(power=True)
         self._around.note(seen.DiskLost(bookie=self.id))
-        self._lost, self.ledgers = self.ledgers, {}
+        self._lost.append(self.ledgers)
+        self.lost_ms = self._around.now_ms()
+        self.ledgers, self.served = {}, False
         self.files, self.index = MemoryFileSystem(), MemoryOrdered()
         self.diskless = True
 
@@ -264,19 +275,54 @@ class Machine:
         life = self._life
         if life is None or life.bookie is None:
             return False
+        self._forgets(ledger_id)
         try:
             await life.bookie.forget(ledger_id)
         except ProtocolError:
             return False
         return True
 
+    async def end_limbo(self) -> bool:
+        """Be told, by somebody who repaired nothing, that all limbo is over."""
+        life = self._life
+        if life is None or life.bookie is None:
+            return False
+        told = False
+        for ledger_id in self.in_limbo():
+            told = True
+            with suppress(ProtocolError):
+                boot_epoch = (await life.bookie.info()).boot_epoch
+                await life.bookie.end_limbo(ledger_id, boot_epoch)
+        return told
+
+    def in_limbo(self) -> list[LedgerId]:
+        """Give the ledgers that it is in limbo for, as it was when it served last."""
+        return [one for one, ledger in self.ledgers.items() if ledger.durable.in_limbo]
+
     def holds(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
         """Does this bookie say, or did it say until it died, that it has the entry on disk?
 
-        What went with a lost disk counts: it was a copy when it was counted, and the promise is
-        about the others.
+        A copy on a lost disk counts only while the bookie owes it: the promise is about the others
+        then. What the bookie may deny is no copy.
         """
-        return _has(self.ledgers, ledger_id, entry_id) or _has(self._lost, ledger_id, entry_id)
+        if self.has(ledger_id, entry_id):
+            return True
+        return self.owes(ledger_id) and self.lost(ledger_id, entry_id)
+
+    def has(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        """Is the entry on the disk that it has?"""
+        return _has(self.ledgers, ledger_id, entry_id)
+
+    def owes(self, ledger_id: LedgerId) -> bool:
+        """Is what it lost of a ledger unknown, and never denied, until it is repaired?"""
+        if not self.served:
+            return True
+        ledger = self.ledgers.get(ledger_id)
+        return ledger is not None and ledger.durable.in_limbo
+
+    def lost(self, ledger_id: LedgerId, entry_id: EntryId) -> bool:
+        """Was the entry on a disk that it lost?"""
+        return any(_has(ledgers, ledger_id, entry_id) for ledgers in self._lost)
 
     def kept(self) -> tuple[seen.Kept, ...]:
         """Give all that this bookie answers for; before it serves, what its disk says."""
@@ -297,6 +343,9 @@ class Machine:
             )
             for ledger_id, ledger in self.ledgers.items()
         )
+
+    def _forgets(self, ledger_id: LedgerId) -> None:
+        self._around.note(seen.Collected(bookie=self.id, ledger=ledger_id))
 
     def _index_after(self) -> MemoryOrdered:
         """Give the index as a power loss may leave it."""
@@ -344,12 +393,15 @@ class Machine:
             mine,
             self.location,
             self._ground(life),
-            policy=StoragePolicy(wall_ms=lambda: _EPOCH_MS + around.now_ms()),
+            policy=StoragePolicy(
+                compacting=keeping.compacting(around.scenario.upkeep_every_ms),
+                wall_ms=lambda: _EPOCH_MS + around.now_ms(),
+            ),
             chance=self._chance,
         )
         storage = begun.storage
         around.began(storage)
-        self.ledgers = storage.memory.ledgers
+        self.ledgers, self.served = storage.memory.ledgers, True
         around.note(seen.Restarted(bookie=self.id, kept=self.kept()))
         async with asyncio.TaskGroup() as tasks:
             bookie = _Watched(
@@ -360,8 +412,14 @@ class Machine:
                 tasks=tasks,
             )
             bookie.vouched = lives.vouched_in(cluster, self.id)
+            bookie.standing = lives.standing_in(cluster)
             bookie.watch(partial(self.on_frame, self.id), self.on_recovery_read)
             tasks.create_task(storage.run())
+            if every_ms := around.scenario.upkeep_every_ms:
+                telling = keeping.Telling(storage, self._forgets)
+                tasks.create_task(
+                    keeping.collect(cluster, self.id, telling, begun.witness, every_ms)
+                )
             life.bookie = bookie
             host = Host(bookie)
             storage.memory.on_forgetting = host.forgotten

@@ -63,7 +63,8 @@ class _Asked:
                 seen.Disowned(
                     bookie=self.machine.id,
                     ledger=asked.ledger_id,
-                    entries=tuple(sorted(disowned)),
+                    entries=tuple(sorted(disowned & self.had)),
+                    lost=tuple(sorted(disowned - self.had)),
                 )
             )
 
@@ -83,5 +84,5 @@ class _Asked:
         return frozenset(
             EntryId(entry)
             for entry in first_few[:_LOOKED_FOR_MAX]
-            if entry not in has and self.machine.holds(asked.ledger_id, EntryId(entry))
+            if entry not in has and self.machine.lost(asked.ledger_id, EntryId(entry))
         )

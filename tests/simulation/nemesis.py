@@ -14,6 +14,7 @@ from tests.simulation.loop import Process, loop
 from tests.simulation.machine import Machine
 from tests.simulation.scenarios import WHO, Fault, Kind, MetaWeather, Occasion, position_of
 from tests.simulation.surroundings import CALM, ROTTEN, Surroundings
+from tests.simulation.upheavals import Upheavals
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
@@ -57,6 +58,7 @@ class Nemesis:
         self._reached: dict[LedgerId, frozenset[BookieId]] = {}
         for machine in machines.values():
             machine.on_recovery_read = self._looks
+        self.upheavals = Upheavals(around, machines, actors, observer, self._cut, self.do)
         #: Does a fault, and says whether it was there to be done.
         self._ways: dict[Kind, Callable[[Fault], bool]] = {
             Kind.KILL: lambda fault: self._crash([fault.target], fault),
@@ -84,6 +86,8 @@ class Nemesis:
             Kind.META_CUT: self._trouble_process,
             Kind.META_EXPIRY: self._trouble_process,
             Kind.META_LAG: self._trouble_process,
+            Kind.NEWCOMERS: self._hunt,
+            **self.upheavals.ways,
         }
         #: Is told until when autorecovery is in trouble.
         self.on_trouble: Callable[[int], None] = lambda until_ms: None
@@ -114,6 +118,7 @@ class Nemesis:
     def heal(self, dead: BookieId | None) -> None:
         """End all faults; only this bookie stays dead."""
         self._healed = True
+        self.upheavals.heal()
         around = self._around
         around.meta = MetaWeather()
         around.network.weather = CALM
@@ -123,7 +128,7 @@ class Nemesis:
         for actor in self._actors.values():
             if actor.life is not None:
                 self._ease(actor.life.process, actor.life.store)
-            if not actor.name.startswith("writer"):
+            if not actor.name.startswith(("writer", "mender")):
                 actor.crash(list(self._machines))
         for machine in self._machines.values():
             machine.slow_ms = 0
@@ -301,6 +306,11 @@ class Nemesis:
             after_ms = int(fault.for_ms * (0.6 + 0.4 * self._chance.random()))
             self._around.later(after_ms, partial(self.do, dies))
         return True
+
+    def _hunt(self, fault: Fault) -> bool:
+        """Let a recovery put newcomers in, which lose their disks before metadata names them."""
+        beyond = self._beyond_reach(*self._looked_for)
+        return self.upheavals.hunt(fault, self._looked_for[0], beyond)
 
     def _beyond_reach(self, ledger_id: LedgerId, entry_id: EntryId) -> list[BookieId]:
         """Give the bookies that an entry's recoverers do not reach. They reach those of the writer:

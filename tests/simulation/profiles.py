@@ -42,17 +42,29 @@ class Profile:
     loses_zone: bool = False
     #: Is one bookie's disk lost for good?
     loses_disk: bool = False
+    writers_max: int = 2
+    readers_max: int = 2
+    #: So many bookies more than an ensemble has; None: two or three a zone.
+    bookies_beside: int | None = None
+    #: Faults begin until then; None: until shortly before everything heals.
+    trouble_ms: int | None = None
+    menders: int = 0
+    upkeep_every_ms: int = 0
+    #: For so long, at least, the metadata store is away for all; 0: it is not.
+    outage_ms: int = 0
+    #: Is the metadata store set back to a backup?
+    sets_back: bool = False
 
     @property
     def loses_copies(self) -> bool:
         """Are some copies gone for good before a bookie stays dead?"""
-        rots = Kind.ROT in self.kinds or Kind.HIDDEN_ROT in self.kinds
-        return self.loses_zone or self.loses_disk or rots
+        lost = {Kind.ROT, Kind.HIDDEN_ROT, Kind.DISK_GONE, Kind.NEWCOMERS} & self.kinds.keys()
+        return self.loses_zone or self.loses_disk or bool(lost)
 
     @property
     def is_long(self) -> bool:
         """Does a seed of it take as long as many others?"""
-        return self.chaos_ms > 10 * CHAOS_MS
+        return self.autorecoveries > 0
 
 
 #: With how many of one seed in so many each shape of ledger is drawn.
@@ -120,6 +132,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
                 Kind.SLOW_DISK: 3,
                 Kind.RESET: 4,
                 Kind.CUT: 8,
+                Kind.HALF_OPEN: 4,
             },
             delay_max_ms=30,
             disk_max_ms=40,
@@ -226,6 +239,86 @@ PROFILES: Final[Mapping[str, Profile]] = {
             disk_max_ms=5,
             recoverers_max=1,
             habits=Habits(ledgers_max=5, entries_max=4, bursts_max=12, linger_max_ms=300),
+        ),
+        # Ledgers are deleted and collected, segments sorted and compacted, while disks are lost,
+        # one after the other and beside each other, and what was on them is repaired.
+        Profile(
+            name="upkeep",
+            kinds={
+                Kind.DISK_GONE: 4,
+                Kind.STRANGER: 3,
+                Kind.LEDGER_GONE: 3,
+                Kind.CUT: 4,
+                Kind.STRAND: 2,
+                Kind.POWER: 2,
+                Kind.KILL: 2,
+                Kind.RESET: 2,
+                Kind.CLIENT_KILL: 1,
+            },
+            chaos_ms=2_000,
+            trouble_ms=1_300,
+            delay_max_ms=8,
+            disk_max_ms=4,
+            session_ms=200,
+            writers_max=1,
+            readers_min=0,
+            readers_max=0,
+            recoverers_max=1,
+            bookies_beside=1,
+            menders=1,
+            upkeep_every_ms=300,
+            habits=dataclasses.replace(_HASTY, ledgers_max=3, grid_ms=600),
+            quorums=_MORE_THAN_ONE_ACK,
+        ),
+        # Recoveries put bookies in that metadata does not name yet, and these lose their disks.
+        Profile(
+            name="newcomers",
+            kinds={Kind.STRAND: 8, Kind.NEWCOMERS: 6, Kind.KILL: 2, Kind.RESET: 1},
+            delay_max_ms=8,
+            disk_max_ms=4,
+            session_ms=200,
+            writers_max=1,
+            readers_min=0,
+            readers_max=0,
+            recoverers_min=1,
+            recoverers_max=1,
+            bookies_beside=2,
+            habits=dataclasses.replace(_HASTY, ledgers_max=4, timeout_ms=100),
+            windows=(1, 1, 1, 3),
+            quorums=_MORE_THAN_ONE_ACK,
+        ),
+        # The store is away for longer than an update tries, with answers lost before.
+        Profile(
+            name="store-outage",
+            kinds={Kind.KILL: 6, Kind.RESET: 3, Kind.CUT: 3, Kind.POWER: 2, Kind.DELETION: 1},
+            chaos_ms=36_500,
+            trouble_ms=1_600,
+            outage_ms=30_500,
+            delay_max_ms=8,
+            disk_max_ms=4,
+            writers_max=1,
+            readers_min=0,
+            readers_max=0,
+            recoverers_max=1,
+            bookies_beside=2,
+            habits=dataclasses.replace(_HASTY, ledgers_max=4, grid_ms=8_000),
+        ),
+        # The store is set back to a backup while ledgers are deleted and collected.
+        Profile(
+            name="set-back",
+            kinds={Kind.LEDGER_GONE: 4, Kind.KILL: 2, Kind.META_CUT: 2, Kind.META_LAG: 2},
+            chaos_ms=2_400,
+            delay_max_ms=5,
+            disk_max_ms=3,
+            session_ms=400,
+            writers_max=1,
+            readers_min=0,
+            readers_max=0,
+            recoverers_max=1,
+            bookies_beside=1,
+            upkeep_every_ms=250,
+            sets_back=True,
+            habits=dataclasses.replace(_HASTY, ledgers_max=6, pause_max_ms=200),
         ),
         # Zones go away in every way, single bookies elsewhere, and ledgers are repaired meanwhile:
         # ``outages`` draws the faults. Time is long, writers are slow, and timers are as short as

@@ -1,9 +1,9 @@
 """The promises of auto-replication: what one event may not say.
 
 I8 a newcomer has every copy, I19 a repair never makes placement worse, I20 what is held, or
-fails and was not released, is not copied, I21 what may be repaired is, in time. Two have a word
-and no number: *gate*, a gate opens when its rule says so, and not before, and *presence*, a
-bookie that is there stays.
+fails and was not released, is not copied, I21 what may be repaired is, in time. Three have a word
+and no number: *gate*, a gate opens when its rule says so, and not before, *presence*, a bookie that
+is there stays, and *whole*, behind a finished mark each member has every entry on its disk.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ ENDS_WITHIN_MS: Final[Mapping[str, int]] = {
     "hold by the rule": 75_000,
 }
 
-Event = seen.Moved | seen.Copied | seen.Permitted | seen.Waited
+Event = seen.Moved | seen.Copied | seen.Permitted | seen.Waited | seen.Mended
 
 
 def broken(event: Event) -> Iterator[tuple[str, str]]:
@@ -37,6 +37,10 @@ def broken(event: Event) -> Iterator[tuple[str, str]]:
             yield from _copied(event)
         case seen.Permitted():
             yield from _permitted(event)
+        case seen.Mended():
+            for bookie, number in event.lacking:
+                what = f"ledger {event.ledger} is repaired, and {bookie} lacks {number} entries"
+                yield "whole", what
         case seen.Waited():
             most_ms = ENDS_WITHIN_MS[event.what]
             if event.for_ms > most_ms:

@@ -79,6 +79,22 @@ class Kind(enum.Enum):
     #: A person recovers the newest ledger and deletes it, and all bookies collect it, while its
     #: writer stands still.
     DELETION = "deletion"
+    #: A bookie loses its disk for good, if every ledger survives that; a person gives it an empty
+    #: one. Nothing else happens with it.
+    DISK_GONE = "disk is gone"
+    #: A person deletes any ledger; each bookie has to find that out, and collects it.
+    LEDGER_GONE = "ledger is deleted"
+    #: Somebody who repaired nothing tells bookies in limbo that it is over.
+    STRANGER = "stranger ends limbo"
+    #: Bookies that a recovery put in, and that no metadata names yet, lose their disks while the
+    #: recovery stands still.
+    NEWCOMERS = "newcomers lose disks"
+    #: A bookie loses power, and its clients hear of it only by keep-alive.
+    HALF_OPEN = "half-open connections"
+    #: The metadata store goes away for all; answers to the last requests do not arrive.
+    STORE_OUTAGE = "store outage"
+    #: The metadata store is set back to a backup.
+    SET_BACK = "store is set back"
     #: A person declares maintenance of a bookie's unit, and lifts it.
     MAINTENANCE = "maintenance"
     #: A person lets a zone's losses be repaired, if they are held.
@@ -207,6 +223,14 @@ class Scenario:
     repair_after_ms: int | None = None
     #: How fast a process may repair; 0: as fast as it can.
     repair_bytes_per_second: int = 0
+    #: Bookies of the first upgrade domains, if not all that zones have.
+    bookies_max: int | None = None
+    #: Processes that repair what is in limbo, and nothing else.
+    menders: int = 0
+    #: Bookies collect and compact so often; 0: they do not.
+    upkeep_every_ms: int = 0
+    #: A bookie's answer has no more frames than this; 0: as many as the product allows.
+    frames_a_reply: int = 0
 
     def chance(self, purpose: str) -> Random:
         """Give chance for one purpose: what happens elsewhere does not change what it gives."""
@@ -223,9 +247,10 @@ class Scenario:
         return dataclasses.replace(self, faults=tuple(kept))
 
 
-def bookie_names(bookies_a_zone: int) -> list[str]:
-    """Give the bookies' names, by zone."""
-    return [f"bk-{zone}-{ordinal}" for zone in ZONES for ordinal in range(bookies_a_zone)]
+def bookie_names(bookies_a_zone: int, most: int | None = None) -> list[str]:
+    """Give the bookies' names, by zone; with ``most``, zones are as even as they can be."""
+    by_ordinal = [f"bk-{zone}-{ordinal}" for ordinal in range(bookies_a_zone) for zone in ZONES]
+    return sorted(by_ordinal[:most])
 
 
 def member(position: int) -> str:

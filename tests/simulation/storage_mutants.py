@@ -5,15 +5,31 @@ with what a checkpoint says.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Final
 
 from tests.simulation.patching import Patch
 from tests.simulation.planting import Mutant
 from zonekeeper.bookie.ledgers import admission
+from zonekeeper.bookie.life import life
+from zonekeeper.bookie.storage import compaction
+from zonekeeper.bookie.storage.compaction import Compactor
 from zonekeeper.bookie.storage.ledgers import Ledger
 from zonekeeper.bookie.storage.memory import Memory
-from zonekeeper.wire.formats import entries
+from zonekeeper.client.sessions import newcomers
+from zonekeeper.client.sessions.owner import Owner
+from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.metadata.cluster import evidence
+from zonekeeper.metadata.ledgers.underreplication import Claim
+from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.placement.ensembles.failures import PlacementError
+from zonekeeper.replication.repair import limbo
+from zonekeeper.replication.repair.copying import Copier
+from zonekeeper.replication.repair.ledger_repair import Obstacle
+from zonekeeper.replication.repair.repairing import Repairer
+from zonekeeper.wire.formats import entries, errors
 
 
 def _checkpoints_forget() -> Sequence[Patch]:
@@ -42,6 +58,74 @@ def _deleted_ledgers_are_opened_anew() -> Sequence[Patch]:
     return [(admission, "_no_longer_here", no_longer_here)]
 
 
+def _any_word_ends_limbo() -> Sequence[Patch]:
+    async def everything(ledger_id: LedgerId, boot_epoch: int) -> bool:
+        del ledger_id, boot_epoch
+        return True
+
+    return [(life, "vouched_in", lambda cluster, bookie: everything)]
+
+
+def _evidence_is_overlooked() -> Sequence[Patch]:
+    def nothing(*seen: object) -> tuple[object, ...]:
+        del seen
+        return ()
+
+    return [(evidence, "proofs", nothing)]
+
+
+def _newcomers_are_not_asked() -> Sequence[Patch]:
+    async def none(bookies: object, starts: object) -> dict[BookieId, str]:
+        del bookies, starts
+        return {}
+
+    return [(newcomers, "started_again", none)]
+
+
+def _what_did_not_fit_is_skipped() -> Sequence[Patch]:
+    original = Copier._examine
+
+    async def examine(self: Copier, bookie: BookieId, wanted: range) -> tuple[int, list[range]]:
+        _, missing = await original(self, bookie, wanted)
+        return len(wanted), missing
+
+    return [(Copier, "_examine", examine)]
+
+
+def _limbo_ends_before_the_look() -> Sequence[Patch]:
+    original = Repairer._repair
+
+    async def repair(self: Repairer, claim: Claim) -> tuple[Obstacle, ...]:
+        pool = self.client.bookies.pool
+        found = await limbo.find(pool, claim.ledger_id, claim.mark.replicas)
+        for bookie, boot_epoch in found.boots.items():
+            with suppress(errors.ProtocolError):
+                await limbo.end(self.cluster, pool, claim, bookie, boot_epoch)
+        return await original(self, claim)
+
+    return [(Repairer, "_repair", repair)]
+
+
+def _unknown_changes_are_impossible() -> Sequence[Patch]:
+    async def undecided(
+        self: Owner, error: PlacementError | StoreError, *, tried: bool
+    ) -> ev.ChangeEvent:
+        del self, tried
+        return ev.ChangeImpossible(error=error)
+
+    return [(Owner, "_undecided", undecided)]
+
+
+def _compaction_leaves_a_frame_out() -> Sequence[Patch]:
+    original = Compactor._plan
+
+    def plan(self: Compactor, found: compaction._Found) -> compaction._Plan:
+        made = original(self, found)
+        return compaction._Plan(made.copies[1:], made.cut)
+
+    return [(Compactor, "_plan", plan)]
+
+
 STORAGE_MUTANTS: Final[Mapping[int, Mutant]] = {
     30: Mutant(
         number=30,
@@ -64,5 +148,54 @@ STORAGE_MUTANTS: Final[Mapping[int, Mutant]] = {
         profile="deletion",
         within_seeds=100,
         patches=_deleted_ledgers_are_opened_anew,
+    ),
+    33: Mutant(
+        number=33,
+        what="a store that was set back is believed",
+        profile="set-back",
+        within_seeds=100,
+        patches=_evidence_is_overlooked,
+    ),
+    34: Mutant(
+        number=34,
+        what="any word ends limbo",
+        profile="upkeep",
+        within_seeds=100,
+        patches=_any_word_ends_limbo,
+    ),
+    35: Mutant(
+        number=35,
+        what="newcomers are not asked in which start they are",
+        profile="newcomers",
+        within_seeds=300,
+        patches=_newcomers_are_not_asked,
+    ),
+    36: Mutant(
+        number=36,
+        what="a repair skips what did not fit into a reply",
+        profile="upkeep",
+        within_seeds=100,
+        patches=_what_did_not_fit_is_skipped,
+    ),
+    37: Mutant(
+        number=37,
+        what="limbo ends before the repair has looked",
+        profile="upkeep",
+        within_seeds=100,
+        patches=_limbo_ends_before_the_look,
+    ),
+    38: Mutant(
+        number=38,
+        what="an ensemble change of unknown outcome counts as impossible",
+        profile="store-outage",
+        within_seeds=300,
+        patches=_unknown_changes_are_impossible,
+    ),
+    39: Mutant(
+        number=39,
+        what="compaction leaves a frame out",
+        profile="upkeep",
+        within_seeds=100,
+        patches=_compaction_leaves_a_frame_out,
     ),
 }

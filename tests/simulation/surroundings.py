@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -11,7 +12,7 @@ from tests.simulation.loop import Between, Clock, Process, loop
 from tests.simulation.scenarios import MetaWeather, Scenario
 from zonekeeper.bookie.segments.counters import StorageCounters
 from zonekeeper.bookie.storage.storage import Storage
-from zonekeeper.metadata.store.store import SessionId, Write, Written
+from zonekeeper.metadata.store.store import SessionId, Write, Written, name_of, parent_of
 from zonekeeper.metadata.stores.memory import (
     ExchangeLoss,
     MemoryStore,
@@ -21,6 +22,8 @@ from zonekeeper.metadata.stores.memory import (
 )
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.metadata.stores.tree import Node
+from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.twin.twin import Network
 from zonekeeper.wire.twin.twin import Weather as NetworkWeather
 
@@ -51,11 +54,45 @@ _READS_LOST: Final = 5
 _BEGAN_MAX_S: Final = 100_000
 
 
+def _nobody_listens() -> None:
+    pass
+
+
 class _Service(MemoryServer):
     """A metadata service that lives by the world's time, whichever process asks it."""
 
     #: Sessions that it has ended, and that no client gave back.
     sessions_ended = 0
+    #: What it is set back to; None: there is no backup yet.
+    _backup: dict[str, Node] | None = None
+    #: Is told when it was set back.
+    on_set_back: Callable[[], None] = staticmethod(_nobody_listens)
+
+    def back_up(self) -> None:
+        """Keep all nodes as they are now, but those of sessions."""
+        self._backup = {path: node for path, node in self._nodes.items() if node.owner is None}
+
+    def set_back(self) -> bool:
+        """Be what the backup says; all sessions end. False: there is no backup."""
+        if self._backup is None:
+            return False
+        for session in list(self._sessions):
+            loop().as_world(super().expire, session)
+        children: dict[str, set[str]] = {path: set() for path in self._backup}
+        for path in self._backup.keys() - {"/"}:
+            children[parent_of(path)].add(name_of(path))
+        self._children = children
+        self._nodes = {
+            path: replace(node, child_count=len(children[path]))
+            for path, node in self._backup.items()
+        }
+        self._history.clear()
+        self.on_set_back()
+        return True
+
+    def paths(self) -> list[str]:
+        """Give the paths of all nodes."""
+        return sorted(self._nodes)
 
     def expire(self, session: SessionId) -> None:
         self.sessions_ended += self.lives(session)
@@ -69,6 +106,26 @@ class _Service(MemoryServer):
 
     def seen_at(self, time: float) -> int:
         return super().seen_at(loop().world_time_of(time))
+
+
+class Store(MemoryStore):
+    """A connection to the metadata service, which its world knows while there is a process."""
+
+    def __init__(
+        self, server: MemoryServer, timeouts: Timeouts, known: dict["Store", None]
+    ) -> None:
+        super().__init__(server, root=ROOT, timeouts=timeouts)
+        self._known = known
+        known[self] = None
+
+    async def close(self) -> None:
+        self._known.pop(self, None)
+        await super().close()
+
+    def leave(self) -> None:
+        """Be cut off for good: the process is no more."""
+        self._known.pop(self, None)
+        self.cut()
 
 
 class Surroundings:
@@ -92,6 +149,10 @@ class Surroundings:
         self._work: Counter[str] = Counter()
         #: What the metadata store's network is like now.
         self.meta = MetaWeather()
+        self._stores: dict[Store, None] = {}
+        self._stores_cut = False
+        #: Ledgers from before the store was set back.
+        self.from_before: frozenset[LedgerId] = frozenset()
 
     def note(self, event: seen.Event) -> None:
         """Write an event down."""
@@ -125,10 +186,26 @@ class Surroundings:
         began_s = self._clocks.random() * _BEGAN_MAX_S
         return Process(name, Clock(began_s, 1 + drift * (2 * self._clocks.random() - 1)))
 
-    def open_store(self, name: str) -> MemoryStore:
+    def cut_stores(self, *, sessions_last: bool) -> None:
+        """Take the metadata service away from all; its sessions end, or last as it stood still."""
+        self._stores_cut = True
+        for store in self._stores:
+            store.cut()
+            if sessions_last and store.session.id is not None:
+                self.server.heard(store.session.id)
+
+    def mend_stores(self) -> None:
+        """Give the metadata service back to all."""
+        self._stores_cut = False
+        for store in self._stores:
+            store.mend()
+
+    def open_store(self, name: str) -> Store:
         """Give a process its connection to the metadata store."""
         timeouts = Timeouts(session_ms=self.scenario.session_ms, request_ms=_REQUEST_MS)
-        store = MemoryStore(self.server, root=ROOT, timeouts=timeouts)
+        store = Store(self.server, timeouts, self._stores)
+        if self._stores_cut:
+            store.cut()
         store.weather = _weather(lambda: self.meta, self.scenario.chance(f"metadata of {name}"))
         return store
 

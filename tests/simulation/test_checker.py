@@ -174,6 +174,17 @@ def restart(before: seen.Kept, *after: seen.Kept) -> list[seen.Event]:
     return [seen.Crashed(kept=(before,)), seen.Restarted(bookie=A, kept=after)]
 
 
+COLLECTED = seen.Collected(bookie=A, ledger=LEDGER)
+
+
+def disowned_of_lost(entry: int) -> seen.Disowned:
+    return seen.Disowned(bookie=A, ledger=LEDGER, entries=(), lost=(EntryId(entry),))
+
+
+def set_back(*, in_backup: bool = False, young: bool = False) -> seen.SetBack:
+    return seen.SetBack(ledgers=(LEDGER,) if in_backup else (), young=(LEDGER,) if young else ())
+
+
 START: list[seen.Event] = [recorded(), *(appended(entry) for entry in range(4))]
 
 BAD: dict[str, tuple[str, list[seen.Event]]] = {
@@ -314,6 +325,21 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
         "I10",
         [recorded(unchecked(Fragment(EntryId(0), (A, B, B))))],
     ),
+    "a bookie denies what it lost with a disk": ("I12", [disowned_of_lost(1)]),
+    "a bookie collects a ledger that metadata names": ("I17", [COLLECTED]),
+    "a bookie collects what a person only began to delete": (
+        "I17",
+        [closed(1), deleted(1)[0], COLLECTED],
+    ),
+    "a bookie collects what a store that was set back does not name": (
+        "I17",
+        [set_back(), COLLECTED],
+    ),
+    "an id is given again behind a store that was set back": ("ids", [set_back(), recorded()]),
+    "a ledger is gone after a crash behind a store that was set back": (
+        "I14",
+        [set_back(), *restart(kept(0, 1))],
+    ),
     "something broke": ("broke", [seen.Broke(what="an assertion")]),
 }
 
@@ -360,6 +386,24 @@ def test_errors_that_the_world_explains_are_no_violations() -> None:
 
 def test_a_bookie_may_leave_out_what_is_behind_an_end_while_it_is_asked_for_it() -> None:
     assert checker.check([*START, closed(1), disowned(2)]) == []
+
+
+def test_a_bookie_may_deny_what_it_lost_and_need_not_have() -> None:
+    elsewhere = recorded(ledger((B, C, D), [(1, (B, C, D))]))
+    assert checker.check([*START, elsewhere, disowned_of_lost(0), disowned_of_lost(1)]) == []
+
+
+def test_bookies_collect_what_was_deleted_by_order() -> None:
+    assert checker.check([*START, closed(1), *deleted(1), COLLECTED]) == []
+
+
+def test_of_ledgers_from_before_the_store_was_set_back_little_is_promised() -> None:
+    before = [*START, acked(0, 2), got(0), told(2)]
+    lost = [failed("NoSuchLedger"), denied(1), got(1, b"other")]
+    in_backup = [closed(1), recorded(None), acked(3, 3)]
+    assert checker.check([*before, set_back(), *lost]) == []
+    assert checker.check([*before, set_back(in_backup=True), *lost, *in_backup]) == []
+    assert checker.check([*before, set_back(young=True), *lost, *in_backup, COLLECTED]) == []
 
 
 def test_a_bookie_that_lost_its_disk_fences_what_names_it() -> None:
@@ -443,6 +487,7 @@ BAD_REPAIRS: list[tuple[seen.Event, str]] = [
     (permitted(Permission.OPEN, "zone watch", _LATE_MS), "gate"),
     (permitted(Permission.RELEASED, RULE, 0, held_ms=100), "gate"),
     (seen.Waited(what="repair", who=A, for_ms=100_000), "I21"),
+    (seen.Mended(ledger=LEDGER, lacking=((A, 2),)), "whole"),
 ]
 
 
@@ -459,6 +504,7 @@ def test_a_repair_that_breaks_a_promise_is_reported(event: seen.Event, rule: str
         permitted(Permission.OPEN, "zone watch", 0),
         permitted(Permission.RELEASED, "a person", _LATE_MS),
         seen.Waited(what="repair", who=A, for_ms=1_000),
+        seen.Mended(ledger=LEDGER, lacking=()),
     ],
 )
 def test_a_repair_that_keeps_its_promises_is_not_reported(event: seen.Event) -> None:
@@ -466,12 +512,11 @@ def test_a_repair_that_keeps_its_promises_is_not_reported(event: seen.Event) -> 
 
 
 #: Invariants of single processes, and a test that holds each: a history of what clients and disks
-#: say does not show them, or, as nothing is collected in these worlds, not all of it.
+#: say does not show them.
 ELSEWHERE = {
     "I15": "tests/crash/test_crash_states.py::"
     "test_no_state_of_the_disk_after_a_power_loss_breaks_a_promise",
     "I16": "tests/bookie/life/test_identity.py::test_a_wiped_disk_is_refused",
-    "I17": "tests/bookie/serving/test_collecting.py::test_a_listing_alone_is_no_proof",
 }
 
 

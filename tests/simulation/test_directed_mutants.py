@@ -86,6 +86,10 @@ class Heard:
     def __init__(self) -> None:
         self.answer: asyncio.Future[wire_errors.ProtocolError | None] = asyncio.Future()
 
+    @property
+    def peer(self) -> object:
+        return self
+
     def acked(self, numbers: Sequence[int]) -> None:
         del numbers
         self.answer.set_result(None)

@@ -13,25 +13,28 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from tests.simulation import actors, checker, loop, negatives, reached, writing
+from tests.simulation import actors, checker, loop, menders, negatives, reached, writing
 from tests.simulation import history as seen
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.checker import Violation
 from tests.simulation.gates import Gates
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import Machine
+from tests.simulation.menders import Marks, Mending
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.patching import patched
 from tests.simulation.remembering import REMEMBERED
-from tests.simulation.scenarios import CALM_AT_FIRST_MS, ZONES, Kind, Scenario
+from tests.simulation.scenarios import CALM_AT_FIRST_MS, ZONES, Kind, Scenario, bookie_names
 from tests.simulation.surroundings import INSTANCE, ROOT, SESSION_MS, Surroundings
 from tests.support.virtual_time import EndlessError
+from zonekeeper.bookie.storage import reading
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base import errors
 from zonekeeper.client.sessions import recovery
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.formats import ledger_format, ledger_paths
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import Change
@@ -50,6 +53,8 @@ from zonekeeper.replication.repair import copying
 #: Everything must be well so long after everything healed.
 PATIENCE_MS: Final = 60_000
 _AGAIN_MS: Final = 250
+#: Where bookies collect, some bookie has looked at the metadata within this time.
+_LOOKED_MS: Final = 600
 
 
 #: As short as they may be, where autorecovery runs.
@@ -108,7 +113,8 @@ def run(scenario: Scenario) -> Outcome:
     try:
         window = (recovery, "WINDOW_ENTRIES", scenario.window_entries)
         copied = (copying, "WINDOW_ENTRIES", scenario.window_entries)
-        with patched([*REMEMBERED, window, copied]):
+        frames = (reading, "FRAMES_MAX", scenario.frames_a_reply or reading.FRAMES_MAX)
+        with patched([*REMEMBERED, window, copied, frames]):
             loop.run(simulated, world.live())
     except EndlessError as error:
         world.broke(str(error))
@@ -204,12 +210,25 @@ class _Eyes:
 
     read_lag_ms = 0
 
-    def __init__(self, around: Surroundings, observer: Observer, gates: Gates | None) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        observer: Observer,
+        machines: Mapping[BookieId, Machine],
+        gates: Gates | None,
+        marks: Marks | None,
+    ) -> None:
+        self._machines = machines
+        self._marks = marks
         self._around = around
+        #: When the metadata of a ledger was there first.
+        self._recorded_ms: dict[LedgerId, int] = {}
         self._observer = observer
         self._gates = gates
 
     def changed(self, change: Change) -> None:
+        if self._marks is not None:
+            self._marks.changed(change)
         for path in change.before:
             if self._gates is not None:
                 self._gates.changed(path)
@@ -222,6 +241,25 @@ class _Eyes:
     def session_ended(self) -> None:
         raise AssertionError("it has none")
 
+    def look_anew(self) -> None:
+        """See what the ledgers are, now that the store was set back."""
+        server = self._around.server
+        found = [
+            (path, ledger_id)
+            for path in server.paths()
+            if path.startswith(ROOT + "/")
+            and (ledger_id := ledger_paths.parse(path.removeprefix(ROOT))) is not None
+        ]
+        known = {*self._observer.ledgers, *self._observer.board.ledgers}
+        self._around.from_before = frozenset(known | {ledger_id for _, ledger_id in found})
+        self._observer.ledgers.clear()
+        looked_ms = self._around.now_ms() - _LOOKED_MS
+        young = sorted(one for one, at_ms in self._recorded_ms.items() if at_ms > looked_ms)
+        in_backup = tuple(ledger_id for _, ledger_id in found)
+        self._around.note(seen.SetBack(ledgers=in_backup, young=tuple(young)))
+        for path, ledger_id in found:
+            self._look(path, ledger_id)
+
     def _node(self, path: str) -> Node | None:
         return self._around.server.node(path, self._around.server.last_change_id)
 
@@ -232,14 +270,29 @@ class _Eyes:
         if metadata is None:
             self._observer.ledgers.pop(ledger_id, None)
         else:
+            self._recorded_ms.setdefault(ledger_id, self._around.now_ms())
             known = self._observer.ledgers.get(ledger_id)
             if known is not None and known.is_closed and self._gates is not None:
                 self._gates.swapped(ledger_id, known, metadata)
+            if known is None or known.last_fragment != metadata.last_fragment:
+                self._look_at_disks(ledger_id, metadata)
             self._observer.ledgers[ledger_id] = metadata
             begun = EntryId(metadata.last_fragment.first_entry - 1)
             last = metadata.last_entry if metadata.is_closed else begun
             copies = self._observer.copies(ledger_id, EntryId(0), last)
         self._around.note(seen.Recorded(ledger=ledger_id, metadata=metadata, copies=copies))
+
+    def _look_at_disks(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> None:
+        """Note whether too many members of the last ensemble have just lost their disks.
+
+        Less than an ack quorum of lost disks is what an ensemble survives.
+        """
+        members = metadata.last_fragment.ensemble
+        lost = [bookie for bookie in members if not self._machines[bookie].served]
+        if len(lost) < metadata.ack_quorum:
+            self._observer.doomed.discard(ledger_id)
+        else:
+            self._observer.doomed.add(ledger_id)
 
 
 class _Run:
@@ -256,13 +309,20 @@ class _Run:
         self._nemesis = Nemesis(around, self.machines, self._actors, self._observer, fired)
         #: Sees zones and gates, where autorecovery runs.
         self.gates: Gates | None = None
+        self._marks: Marks | None = None
+        if self._scenario.menders:
+            self._marks = Marks(around, self._observer, self.machines)
+        for machine in self.machines.values():
+            machine.on_frame = self._nemesis.upheavals.arrived
         if self._scenario.autorecoveries:
             self.gates = Gates(around, self._observer, self.machines)
             self._nemesis.on_trouble = self.gates.disturb
 
     async def live(self) -> None:
         around = self._around
-        around.server.join(_Eyes(around, self._observer, self.gates))
+        eyes = _Eyes(around, self._observer, self.machines, self.gates, self._marks)
+        around.server.join(eyes)
+        around.server.on_set_back = eyes.look_anew
         await self._found()
         for machine in self.machines.values():
             machine.start()
@@ -271,6 +331,7 @@ class _Run:
         if self.gates is not None:
             self.gates.watch()
         for fault in self._scenario.faults:
+            self._nemesis.upheavals.prepare(fault)
             around.later(fault.at_ms - around.now_ms(), partial(self._nemesis.do, fault))
         await asyncio.sleep(CALM_AT_FIRST_MS / 1_000)
         self._nemesis.let_weather_turn()
@@ -295,6 +356,7 @@ class _Run:
             ("reader", self._scenario.readers, actors.follow_ledgers),
             ("recoverer", self._scenario.recoverers, actors.recover_ledgers),
             ("autorecovery", self._scenario.autorecoveries, actors.repair_ledgers),
+            ("mender", self._scenario.menders, Mending(self.machines).mend),
         ):
             cast |= {f"{kind}-{ordinal}": doing for ordinal in range(number)}
         return {
@@ -345,10 +407,13 @@ class _Run:
                 await asyncio.sleep(_AGAIN_MS / 1_000)
             else:
                 await self._wait_for_writers()
+                await self._wait_for_menders()
                 return
 
     async def _visit(self, client: Client) -> None:
         for ledger_id in list(self._observer.ledgers):
+            if ledger_id in self._around.from_before or ledger_id in self._observer.doomed:
+                continue
             await self._insist(
                 f"recovery and reading of ledger {ledger_id}",
                 partial(self._recover_and_read, client, ledger_id),
@@ -360,6 +425,12 @@ class _Run:
         be."""
         while under_way := self._observer.board.under_way:
             self._waiting_for = f"the writers of ledgers {list(under_way)}"
+            await asyncio.sleep(_AGAIN_MS / 1_000)
+
+    async def _wait_for_menders(self) -> None:
+        """Wait until no bookie is in limbo for a ledger that names it."""
+        while self._scenario.menders and (left := menders.owing(self._observer, self.machines)):
+            self._waiting_for = f"the end of limbo for ledgers {left}"
             await asyncio.sleep(_AGAIN_MS / 1_000)
 
     async def _recover_and_read(self, client: Client, ledger_id: LedgerId) -> None:
@@ -399,9 +470,9 @@ class _Run:
 
 def _machines(around: Surroundings) -> dict[BookieId, Machine]:
     machines = {}
-    for zone in ZONES:
-        for ordinal in range(around.scenario.bookies_a_zone):
-            bookie_id = BookieId(f"bk-{zone}-{ordinal}")
-            location = Location(ZoneName(zone), UpgradeDomain(f"ud-{ordinal % 3}"))
-            machines[bookie_id] = Machine(around, bookie_id, location)
+    scenario = around.scenario
+    for name in bookie_names(scenario.bookies_a_zone, scenario.bookies_max):
+        _, zone, ordinal = name.split("-")
+        location = Location(ZoneName(zone), UpgradeDomain(f"ud-{int(ordinal) % 3}"))
+        machines[BookieId(name)] = Machine(around, BookieId(name), location)
     return machines

@@ -59,6 +59,27 @@ class Gates:
         seen = [record.observed.state for record in self.zones[zone]]
         return seen[:1] + [after for before, after in pairwise(seen) if before is not after]
 
+    def told(self, zone: ZoneName) -> str:
+        """Tell what became of a zone, with the time and the reason of each state."""
+        records = self.turns(zone)
+        return "; ".join(
+            f"{one.observed.since_wall_ms} {one.observed.state} ({one.observed.reason}), "
+            f"{one.gate.permission}"
+            for one in records
+        )
+
+    def turns(self, zone: ZoneName) -> list[ZoneRecord]:
+        """Give the records of a zone with which its state or its permission became another."""
+        found = self.zones[zone][:1]
+        for one in self.zones[zone]:
+            last = found[-1]
+            if (last.observed.state, last.gate.permission) != (
+                one.observed.state,
+                one.gate.permission,
+            ):
+                found.append(one)
+        return found
+
     def check(self) -> None:
         """Hold all records to the rules."""
         for records in self.zones.values():

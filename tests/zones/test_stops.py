@@ -38,12 +38,14 @@ async def test_zones_that_stand_still_are_held_and_cost_nothing(ground: Ground) 
         await made.evaluations()
         assert made.gates.cluster[-1].gate.permission is Permission.HELD
         await made.alert_stands("clusterFrozen")
-        assert await made.moved() == 0
+        await made.has_moved(0)
+        # A bookie that were still away when the zones are back would be an ordinary loss. On a
+        # busy machine its start may take longer than their hold-up and the delay before repair.
+        await made.start([ELSEWHERE])
         made.thaw_zone(A)
         made.thaw_zone(B)
-        await made.start([ELSEWHERE])
         await made.calm()
-        assert await made.moved() == 0
+        await made.has_moved(0)
         assert held <= await copies.every(made.client.cluster)
 
 
@@ -60,7 +62,7 @@ async def test_who_wakes_up_in_an_outage_does_not_trust_what_was_known(ground: G
         made.zookeeper.go_on()
         await made.evaluations()
         assert made.gates.zone(B).gate.token == down.gate.token
-        assert await made.moved() == 0
+        await made.has_moved(0)
 
         made.freeze_autorecovery()
         await made.start(made.members(B))
@@ -77,5 +79,5 @@ async def test_who_wakes_up_in_an_outage_does_not_trust_what_was_known(ground: G
         await made.start(made.members(C))
         await made.calm()
         await made.evaluations()
-        assert await made.moved() == 0
+        await made.has_moved(0)
         assert held <= await copies.every(made.client.cluster)

@@ -200,6 +200,11 @@ class World:
         now = [await self._moved_by(name) for name in self.autos.running()]
         return self._moved_before + sum(now)
 
+    async def has_moved(self, so_much: int) -> None:
+        """Check how many bytes were copied; a failure tells all that the zones went through."""
+        moved = await self.moved()
+        assert moved == so_much, f"{moved} bytes were copied, not {so_much}\n{self.told()}"
+
     async def _moved_by(self, name: BookieId) -> int:
         return int((await self.autos.metrics(name)).sum_of("zonekeeper_repair_bytes_moved_total"))
 
@@ -298,7 +303,8 @@ class World:
     def told(self) -> str:
         """Say how it stands, for a failure."""
         lines = [
-            f"{zone}: {one.observed.state} ({one.observed.reason}), {one.gate}"
+            f"{zone}: {one.observed.state} ({one.observed.reason}), {one.gate}, after "
+            f"{self.gates.told(zone)}"
             for zone, (*_, one) in self.gates.zones.items()
         ]
         lines += [f"cluster: {self.gates.cluster[-1:]}", f"faults: {dict(self.faults)}"]

@@ -12,15 +12,29 @@ from zonekeeper.bookie.ledgers.admission import AdmissionState, Effect, Event, H
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats.openings import FragmentOpening
 
 LEDGER, KEY, OTHER_KEY = running.LEDGER, running.KEY, running.OTHER_KEY
 
-OPEN = admission.OpenWanted(opening=running.opening())
-OPEN_NEXT = admission.OpenWanted(opening=running.opening(first=5))
-OPEN_WRONG_KEY = admission.OpenWanted(opening=running.opening(key=OTHER_KEY))
-OPEN_WRONG_DIGEST = admission.OpenWanted(opening=running.opening(digest=Digest.CRC32))
-FENCE = admission.FenceWanted(master_key=KEY)
-FENCE_WRONG_KEY = admission.FenceWanted(master_key=OTHER_KEY)
+#: What metadata says of the ledger.
+THERE, GONE = running.THERE, admission.Gone()
+
+
+def opens(opening: FragmentOpening, **more: bool) -> admission.OpenWanted:
+    return admission.OpenWanted(opening=opening, standing=THERE, **more)
+
+
+OPEN = opens(running.opening())
+OPEN_NEXT = opens(running.opening(first=5))
+OPEN_WRONG_KEY = opens(running.opening(key=OTHER_KEY))
+OPEN_WRONG_DIGEST = opens(running.opening(digest=Digest.CRC32))
+FENCE = admission.FenceWanted(master_key=KEY, standing=THERE)
+FENCE_WRONG_KEY = admission.FenceWanted(master_key=OTHER_KEY, standing=THERE)
+#: The same before metadata was read, and where metadata has no such ledger.
+OPEN_UNREAD = dataclasses.replace(OPEN, standing=None)
+FENCE_UNREAD = dataclasses.replace(FENCE, standing=None)
+OPEN_GONE = dataclasses.replace(OPEN, standing=GONE)
+FENCE_GONE = dataclasses.replace(FENCE, standing=GONE)
 PLAIN = admission.AppendWanted(recovery=False, here=Here.NONE)
 RECOVERY = admission.AppendWanted(recovery=True, here=Here.NONE)
 AGAIN = admission.AppendWanted(recovery=False, here=Here.UNCOMPARED)
@@ -37,6 +51,10 @@ EVENTS: Sequence[Event] = (
     OPEN_WRONG_DIGEST,
     FENCE,
     FENCE_WRONG_KEY,
+    OPEN_UNREAD,
+    FENCE_UNREAD,
+    OPEN_GONE,
+    FENCE_GONE,
     PLAIN,
     RECOVERY,
     AGAIN,
@@ -100,6 +118,17 @@ def check(
     if refused:
         assert state == before
         assert len(effects) == 1
+    # No key comes from a peer alone: metadata had the ledger with this key when it was read.
+    if before.master_key is None and state.master_key is not None:
+        assert isinstance(event, admission.OpenWanted | admission.FenceWanted)
+        assert event.standing == THERE
+        assert state.master_key == THERE.master_key == key
+    # What changes nothing here without a look at metadata asks for that look, and for no more.
+    if admission.AskMetadata() in effects:
+        assert len(effects) == 1
+        assert state == before
+        assert before.master_key is None
+        assert event in (OPEN_UNREAD, FENCE_UNREAD)
     # A fence is for ever, and no plain append passes it.
     assert state.fenced >= before.fenced
     if before.fenced and isinstance(event, admission.AppendWanted) and not event.recovery:
@@ -223,15 +252,13 @@ def test_there_is_an_end_to_fragments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 TOKEN, OTHER_TOKEN = 7, 8
 OPENING = dataclasses.replace(running.opening(), create_token=TOKEN)
-OPEN_FIRST = admission.OpenWanted(opening=OPENING)
-OPEN_AGAIN = admission.OpenWanted(opening=OPENING, was_open=True)
-OPEN_BURIED = admission.OpenWanted(opening=OPENING, buried=True)
-OPEN_OTHER = admission.OpenWanted(
-    opening=dataclasses.replace(OPENING, create_token=OTHER_TOKEN), was_open=True
-)
-FENCE_IT = admission.FenceWanted(master_key=KEY, create_token=TOKEN)
-FENCE_BURIED = admission.FenceWanted(master_key=KEY, create_token=TOKEN, buried=True)
-FENCE_OTHER = admission.FenceWanted(master_key=KEY, create_token=OTHER_TOKEN)
+OPEN_FIRST = opens(OPENING)
+OPEN_AGAIN = opens(OPENING, was_open=True)
+OPEN_BURIED = opens(OPENING, buried=True)
+OPEN_OTHER = opens(dataclasses.replace(OPENING, create_token=OTHER_TOKEN), was_open=True)
+FENCE_IT = admission.FenceWanted(master_key=KEY, create_token=TOKEN, standing=THERE)
+FENCE_BURIED = dataclasses.replace(FENCE_IT, buried=True)
+FENCE_OTHER = dataclasses.replace(FENCE_IT, create_token=OTHER_TOKEN)
 OF_A_DELETED_LEDGER = (OPEN_AGAIN, OPEN_BURIED, FENCE_BURIED)
 
 
@@ -287,3 +314,50 @@ def test_after_its_limbo_a_fenced_ledger_stops_its_writer_by_the_fence() -> None
     assert refusal(after(LIMBO, NO_LIMBO), OPEN_AGAIN) is None
     assert refusal(after(LIMBO, NO_LIMBO, OPEN_AGAIN), PLAIN) is errors.Fenced
     assert refusal(after(LIMBO, NO_LIMBO), OPEN_BURIED) is errors.LedgerDeleted
+
+
+# ── a ledger that is not known here ──
+
+
+def test_s136_only_metadata_makes_a_ledger_that_is_not_known_here() -> None:
+    for state in (admission.UNKNOWN, after(LIMBO), after(LIMBO, NO_LIMBO)):
+        for event in (OPEN_UNREAD, FENCE_UNREAD):
+            assert admission.decide(LEDGER, state, event) == (admission.AskMetadata(),)
+        for event in (OPEN_GONE, FENCE_GONE):
+            assert refusal(state, event) is errors.LedgerDeleted
+        for event in (OPEN_WRONG_KEY, FENCE_WRONG_KEY):
+            assert refusal(state, event) is errors.UnauthorizedAccess
+
+
+def test_s136_what_is_known_with_its_key_is_decided_without_metadata() -> None:
+    for known in (after(OPEN), after(FENCE), after(LIMBO, FENCE), after(OPEN, LIMBO)):
+        for standing in (None, GONE):
+            for event in (OPEN, OPEN_NEXT, FENCE):
+                asked = dataclasses.replace(event, standing=standing)
+                assert admission.decide(LEDGER, known, asked) == admission.decide(
+                    LEDGER, known, event
+                )
+            wrong = dataclasses.replace(OPEN_WRONG_KEY, standing=standing)
+            assert refusal(known, wrong) is errors.UnauthorizedAccess
+
+
+def test_what_a_tombstone_or_a_writers_word_settles_needs_no_metadata() -> None:
+    for event in OF_A_DELETED_LEDGER:
+        unread = dataclasses.replace(event, standing=None)
+        assert refusal(admission.UNKNOWN, unread) is errors.LedgerDeleted
+
+
+def test_a_ledger_with_another_token_in_metadata_is_another_ledger() -> None:
+    """It is told as deleted, and not as a wrong password: its writer must read metadata."""
+    there = admission.Stands(master_key=OTHER_KEY, create_token=OTHER_TOKEN)
+    for event in (OPEN_FIRST, FENCE_IT):
+        asked = dataclasses.replace(event, standing=there)
+        assert refusal(admission.UNKNOWN, asked) is errors.LedgerDeleted
+
+
+def test_metadata_tells_the_token_that_a_peer_does_not_know() -> None:
+    there = admission.Stands(master_key=KEY, create_token=TOKEN)
+    for event in (OPEN, FENCE):
+        state = after(dataclasses.replace(event, standing=there))
+        assert state.create_token == TOKEN
+        assert all(each.create_token == TOKEN for each in state.fragments)

@@ -23,6 +23,7 @@ from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.policy.unnamed import NeverNamedError
 
 BOOKIE = BookieId("bk-a-0")
 HERE = locations.parse("/a/ud-0")
@@ -72,6 +73,33 @@ async def serve_from(files: MemoryFileSystem) -> None:
     """Leave what a start leaves."""
     kept = await running.open_storage(files, InlineDisk(), InlineDisk())
     await kept.close()
+
+
+async def test_s131_a_new_bookie_in_a_zone_that_no_policy_can_name_is_refused(
+    cluster: Cluster,
+) -> None:
+    files, odd = MemoryFileSystem(), locations.parse("/Zone_A/ud-0")
+    with pytest.raises(NeverNamedError, match="the zone of bk-a-0: 'Zone_A' can be a zone of no"):
+        await settle(cluster, files, odd)
+    assert files.names() == []
+    assert await stored(cluster) is None
+
+    # One whose cookie has no location, as that of an Apache bookie, gets its first one now.
+    await cookie_store.create(cluster, identity.of_bookie(BOOKIE, cluster, Path("/data")))
+    with pytest.raises(NeverNamedError):
+        await settle(cluster, files, odd)
+    await cookie_store.delete(cluster, BOOKIE, version=0)
+
+    # One of an older version, which allowed it, has data perhaps.
+    mine = identity.of_bookie(BOOKIE, cluster, Path("/data"))
+    made = await settle(cluster, files)
+    assert made.location == HERE
+    await cookie_store.delete(cluster, BOOKIE, version=0)
+    assert odd is not None
+    await cookie_store.create(cluster, mine.at(odd))
+    identity.write(files, identity.Version(cookie=mine.at(odd)))
+    await serve_from(files)
+    assert (await settle(cluster, files, odd)).location == odd
 
 
 async def stored(cluster: Cluster) -> Cookie | None:

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import os
+import random
 import resource
 import shutil
 import signal
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,12 +32,15 @@ from tests.support.certificates import Authority
 from tests.support.http_port import ask, get
 from zonekeeper.bookie.life import identity
 from zonekeeper.bookie.serving.service import BY_PERSON
-from zonekeeper.metadata.bookies import cookie_store, registration
+from zonekeeper.metadata.bookies import bookie_watch, cookie_store, registration
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.ids import EntryId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.ensembles import selector
+from zonekeeper.placement.ensembles.candidates import EnsembleRequest
 from zonekeeper.placement.policy.rules import PlacementRules, Policy, RepairRules, ZoneWatchRules
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import errors
@@ -43,6 +48,9 @@ from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 
 pytestmark = pytest.mark.processes
+
+#: At 20 a second: five minutes.
+LOOKS_MAX = 6_000
 
 #: Whose sessions outlast any test.
 LASTING = Policy(
@@ -257,6 +265,40 @@ async def test_with_tls_only_who_shows_a_certificate_of_the_authority_is_served(
         )
     code, said = await refused(world.arguments(**{**files, "tls_key": str(tmp_path / "no")}))
     assert (code, "--tls-authority" in said, str(tmp_path / "no") in said) == (1, True, True)
+
+
+async def test_s130_a_zone_that_the_policy_does_not_name_is_told_and_named_without_a_restart(
+    world: World,
+) -> None:
+    async with world.cluster() as cluster:
+        await policy_store.write(cluster, LASTING, replaces=0)
+        async with started(world, zone="x") as bookie:
+            assert ", gets no ledgers: the policy does not name zone x, only a, b, c" in bookie.line
+            status, text = await ask(bookie.http_port, get("/readyz"))
+            assert (status, text.startswith("zone: the policy does not name zone x")) == (503, True)
+            assert await registration.read_service_info(cluster, BOOKIE) is not None, "registered"
+
+            zones = (*LASTING.placement.zones, ZoneName("x"))
+            named = replace(LASTING, placement=PlacementRules(zones=zones))
+            await policy_store.write(cluster, named, replaces=1)
+            for _ in range(LOOKS_MAX):
+                status, text = await ask(bookie.http_port, get("/readyz"))
+                if status == 200:
+                    break
+                await asyncio.sleep(0.05)
+            assert (status, text) == (200, "ready\n")
+            async with bookie_watch.watch(cluster) as states:
+                seen = await anext(states)
+            rules = PlacementRules(zones=zones, min_zones=1, strict=False)
+            alone = Quorums(ensemble=1, write=1, ack=1)
+            asked = EnsembleRequest(topology=seen, quorums=alone, rules=rules)
+            assert selector.choose(asked, random.Random(1)).ensemble == (BOOKIE,)
+            known = seen.get(BOOKIE)
+            assert known is not None
+            assert known.free_bytes, "its room is published, too"
+
+    code, said = await refused(world.arguments(zone="Zone_X", data=f"{world.data}-2", id="bk-x-0"))
+    assert (code, "'Zone_X' can be a zone of no policy" in said) == (2, True)
 
 
 async def test_settings_may_come_from_a_file(world: World, tmp_path: Path) -> None:

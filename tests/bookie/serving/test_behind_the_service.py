@@ -11,6 +11,7 @@ from tests.bookie.running import (
     BOOKIE,
     KEY,
     LEDGER,
+    all_there,
     append,
     frame,
     lac_packet,
@@ -32,6 +33,7 @@ from zonekeeper.wire.formats import errors
 async def serving(files: FileSystem, store: MemoryOrdered) -> AsyncIterator[BookieServer]:
     async with keeping.running(files, store) as kept, asyncio.TaskGroup() as tasks:
         bookie = BookieServer(BOOKIE, kept, boot_epoch=1, version="test", tasks=tasks)
+        bookie.standing = all_there
         yield bookie
         bookie.drain()
 

@@ -19,10 +19,11 @@ from tests.bookie.running import (
     running,
 )
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.ledgers.tombstones import Tombstones
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.serving.service import BookieServer
-from zonekeeper.placement.base.ids import EntryId
+from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers, digests, errors, openings
 
@@ -88,10 +89,20 @@ async def test_a_ledger_that_was_only_fenced_here_leaves_its_token_too() -> None
 
 
 async def test_a_fence_of_a_ledger_that_was_never_created_is_not_remembered() -> None:
-    """A stranger fences an id; the ledger that gets the id later must not be taken for that one."""
+    """A stranger fenced an id; the ledger that gets the id later must not be taken for that one.
+
+    An earlier version stored such fences without a look at metadata.
+    """
     files = MemoryFileSystem()
+    strangers = digests.master_key(b"a stranger's")
+
+    async def believed(ledger_id: LedgerId) -> admission.Standing:
+        del ledger_id
+        return admission.Stands(master_key=strangers)
+
     async with running(files) as bookie:
-        await bookie.fence(LEDGER, digests.master_key(b"a stranger's"))
+        bookie.standing = believed
+        await bookie.fence(LEDGER, strangers)
         await bookie._storage.forget([LEDGER])
         assert len(bookie._memory.tombstones) == 0
     async with running(files, boot_epoch=2) as bookie:

@@ -20,7 +20,7 @@ from tests.bookie.hostile import (
 from tests.bookie.running import BOOKIE, KEY, LEDGER, frame, opening
 from tests.bookie.serving.test_links import Sink, reading
 from tests.wire import carrying, tampering
-from zonekeeper.bookie.serving.service import BookieLimits
+from zonekeeper.bookie.serving.capacity import BookieLimits
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import messages, service
 from zonekeeper.wire.formats import carriers, errors

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -88,8 +89,11 @@ def flood(bookie: BookieServer, *, lac: int) -> tuple[Outcomes, int]:
     A LAC is smaller than an opening: where no opening fits any more, a LAC or two may.
     """
     heard, openings = Outcomes(), 20_000
+    one = opening(first=1)
+    # One and the same fragment in two ways by turns: each time it is another hint.
+    other = replace(one, ensemble=tuple(reversed(one.ensemble)))
     wanted: list[carriers.Request] = [
-        carriers.Open(number=number, opening=opening(ledger_id=LedgerId(100 + number)))
+        carriers.Open(number=number, opening=other if number % 2 else one)
         for number in range(openings)
     ]
     wanted += [

@@ -28,7 +28,7 @@ from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.log import DiskFailedError
-from zonekeeper.bookie.serving.service import BookieLimits
+from zonekeeper.bookie.serving.capacity import BookieLimits
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers, errors
@@ -168,9 +168,14 @@ async def test_the_same_entry_is_accepted_while_the_first_is_on_its_way() -> Non
 async def test_the_same_entry_is_accepted_while_its_ledgers_opening_is_on_its_way() -> None:
     async with running(MemoryFileSystem()) as bookie:
         heard = Outcomes()
+        bookie.append([carriers.Open(number=0, opening=opening())], heard)
+        for _ in range(100):
+            if LEDGER in bookie._memory.ledgers:
+                break
+            await asyncio.sleep(0)
+        assert not bookie._memory.ledgers[LEDGER].known
         bookie.append(
             [
-                carriers.Open(number=0, opening=opening()),
                 carriers.Append(number=1, frame=frame(0)),
                 carriers.Append(number=2, frame=frame(0)),
             ],

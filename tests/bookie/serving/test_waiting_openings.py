@@ -13,7 +13,7 @@ from tests.bookie.running import (
     running,
 )
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
-from zonekeeper.bookie.serving.service import BookieLimits
+from zonekeeper.bookie.serving.capacity import BookieLimits
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.wire.formats import carriers, errors, openings
 

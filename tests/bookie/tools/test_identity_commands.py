@@ -178,6 +178,8 @@ def test_a_cookie_of_another_cluster_is_not_written(place: Place) -> None:
 def test_a_bookie_is_moved_to_another_zone_only_when_told_and_while_it_stands(place: Place) -> None:
     place.format()
     move = ("cookie", "move-zone", "--metadata", place.metadata)
+    odd = place.on_data(*move, "--to", "/Zone_B/ud-1", "--yes")
+    assert (odd.exit_code, "'Zone_B' can be a zone of no policy" in odd.stderr) == (2, True)
     wrong = place.on_data(*move, "--to", "b", "--yes")
     assert (wrong.exit_code, "--to: 'b' is no location" in wrong.stderr) == (2, True)
     assert "nothing was done" in place.on_data(*move, "--to", "/b/ud-1", "--dry-run").stdout

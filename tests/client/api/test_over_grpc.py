@@ -13,6 +13,7 @@ from tests.client.lab import SEGMENT_BYTES, policy
 from tests.client.patience import PATIENT
 from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.life import life
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.client.api import client as clients
@@ -54,6 +55,7 @@ async def serve(
     location = Location(ZoneName(zone), UpgradeDomain("ud-0"))
     async with asyncio.TaskGroup() as tasks:
         bookie = BookieServer(bookie_id, storage, boot_epoch=1, version="test", tasks=tasks)
+        bookie.standing = life.standing_in(found)
         tasks.create_task(storage.run())
         name = grpc_edge.name_of(bookie_id, found.instance)
         server = GrpcServer(Host(bookie), "127.0.0.1:0", name=name, credentials=None)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.client.api.test_writer import contents, fill, holds
 from tests.client.lab import Lab, played, policy
+from tests.client.recovery_world import entries_at
 from tests.client.transcripts import LIMITS, Transcript, bookies
 from tests.support.playing import from_pytest
 from zonekeeper.client.base import errors
@@ -291,6 +292,57 @@ async def test_bookies_that_crash_before_the_force_are_made_up_for(lab: Lab) -> 
         await fill(writer, 50)
         await writer.close()
         await holds(client, writer.ledger_id, 100)
+
+
+class _Worst:
+    """Chance that keeps nothing of what was not synced."""
+
+    def random(self) -> float:
+        return 1.0
+
+
+async def starts_again_unheard(lab: Lab, client: str, who: BookieId) -> None:
+    """Let a bookie lose power and come back; the client's connections to it stay half open."""
+    machine = lab.machines[who]
+    lab.network._live.pop((client, who))
+    synced = machine.files.crashed(_Worst())
+    await machine.crash()
+    machine.files = synced
+    await machine.start()
+
+
+@played()
+async def test_s141_a_force_that_reaches_the_next_start_of_a_bookie_makes_nothing_durable(
+    lab: Lab,
+) -> None:
+    """The lane is half open, so only the boot epoch says that the force was of another start."""
+    async with lab.client("client") as client:
+        writer = await client.create(deferred_sync=True)
+        await fill(writer, 50)
+        await writer.flush()
+        first_ensemble = writer.ensemble
+        for who in first_ensemble[:2]:
+            await starts_again_unheard(lab, "client", who)
+        for who in first_ensemble[:2]:
+            assert await entries_at(lab, who, writer.ledger_id, 0) == []
+
+        await writer.force()
+
+        assert writer.last_confirmed == 49
+        holders = [
+            who
+            for who in lab.machines
+            if await entries_at(lab, who, writer.ledger_id, 0) == list(range(50))
+        ]
+        assert len(holders) >= 2
+        for who in first_ensemble:
+            machine = lab.machines[who]
+            synced = machine.files.crashed(_Worst())
+            await machine.crash()
+            machine.files = synced
+            await machine.start()
+        writer.halt()
+        await holds(client, writer.ledger_id, 50)
 
 
 @played()

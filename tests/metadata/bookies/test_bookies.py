@@ -1,14 +1,14 @@
-"""Bookies in the store: cookies, registration, records, and the snapshots made of them."""
+"""Bookies in the store: cookies, registration, and records."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from itertools import count
 
 import pytest
 
 from tests.metadata import weather
 from tests.support.stores import MemoryPlace
-from zonekeeper.metadata.bookies import bookie_records, bookie_watch, cookie_store, registration
+from zonekeeper.metadata.bookies import bookie_records, cookie_store, registration
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord, Mark
 from zonekeeper.metadata.bookies.registration import Mode, Registrar
 from zonekeeper.metadata.cluster import cluster as clusters
@@ -21,7 +21,6 @@ from zonekeeper.metadata.stores.memory_server import Change, MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
-from zonekeeper.placement.base.topology import Registration, Topology
 
 INSTANCE = "d58c3de9-d9c6-429e-be20-474dcad4d089"
 A, B = BookieId("c-a-0"), BookieId("c-b-0")
@@ -58,14 +57,6 @@ async def sides(cluster: Cluster, bookie: BookieId) -> tuple[bool, bool]:
         await cluster.store.exists(cluster.root.writable(bookie), sync=True),
         await cluster.store.exists(cluster.root.read_only(bookie), sync=True),
     )
-
-
-async def until(states: AsyncIterator[Topology], wanted: Callable[[Topology], bool]) -> Topology:
-    async with asyncio.timeout(30):
-        async for state in states:
-            if wanted(state):
-                return state
-    raise AssertionError("the stream ended")
 
 
 # ── cookies ──
@@ -370,96 +361,3 @@ async def test_an_earlier_start_never_takes_the_place_of_a_later_one(
     with pytest.raises(registration.NameTakenError, match="start 4 of c-a-0, and this is start 3"):
         await registrar(cluster, A, boot_epoch=3).register(Mode.WRITABLE)
     assert await sides(cluster, A) == (False, True)
-
-
-# ── snapshots ──
-
-
-async def test_snapshots_join_cookies_registrations_and_marks(
-    cluster: Cluster, other: Cluster
-) -> None:
-    async with bookie_watch.watch(other) as states:
-        assert len(await anext(states)) == 0
-        await cookie_store.create(cluster, cookie(A))
-        topology = await until(states, lambda t: A in t)
-        bookie = topology.get(A)
-        assert bookie is not None
-        assert (bookie.location, bookie.registration) == (IN_A, Registration.ABSENT)
-
-        await registrar(cluster, A).register(Mode.WRITABLE)
-        await until(states, lambda t: bool((b := t.get(A)) and b.accepts_ensembles))
-
-        await bookie_records.drain(cluster, A, WHY)
-        await until(
-            states, lambda t: bool((b := t.get(A)) and b.draining and not b.accepts_ensembles)
-        )
-
-        await cookie_store.settle_location(cluster, A, IN_A_UD1)
-        await until(states, lambda t: t.location(A) == IN_A_UD1)
-
-        await cluster.store.close()
-        gone = await until(states, lambda t: bool((b := t.get(A)) and not b.readable))
-        assert gone.location(A) == IN_A_UD1, "a bookie that is down keeps its zone"
-
-
-async def test_a_bookie_that_changes_sides_is_never_shown_as_absent(
-    cluster: Cluster, other: Cluster
-) -> None:
-    await cookie_store.create(cluster, cookie(A))
-    bookie = registrar(cluster, A)
-    await bookie.register(Mode.WRITABLE)
-    seen: list[Registration] = []
-
-    async def look(states: AsyncIterator[Topology]) -> None:
-        async for topology in states:
-            found = topology.get(A)
-            assert found is not None
-            seen.append(found.registration)
-            if topology.get(B) is not None:
-                return
-
-    async with bookie_watch.watch(other) as states, asyncio.TaskGroup() as group:
-        group.create_task(look(states))
-        for _ in range(20):
-            await bookie.register(Mode.READ_ONLY)
-            await bookie.register(Mode.WRITABLE)
-        await cookie_store.create(cluster, cookie(B))
-    assert Registration.ABSENT not in seen
-
-
-async def test_a_bookie_whose_cookie_cannot_be_read_is_in_no_zone_and_reported(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    await cluster.store.create(cluster.root.cookie(A), b"garbage")
-    await registrar(cluster, B).register(Mode.WRITABLE)  # and this one has no cookie at all
-    async with bookie_watch.watch(cluster) as states:
-        topology = await anext(states)
-    assert topology.location(A) is None
-    assert topology.location(B) is None
-    assert topology.zones == ()
-    assert "cookie of c-a-0" in caplog.text
-
-
-async def test_a_bookie_whose_record_cannot_be_read_gets_no_new_data(cluster: Cluster) -> None:
-    await cookie_store.create(cluster, cookie(A))
-    await registrar(cluster, A).register(Mode.WRITABLE)
-    await cluster.store.create(cluster.root.beside(f"bookies/{A}"), b"garbage")
-    async with bookie_watch.watch(cluster) as states:
-        bookie = (await anext(states)).get(A)
-    assert bookie is not None
-    assert not bookie.accepts_ensembles
-
-
-async def test_snapshots_go_on_after_the_store_was_out_of_reach(memory: MemoryPlace) -> None:
-    store = await memory.open()
-    cluster = await clusters.initialise(store, INSTANCE)
-    onlooker = await memory.open()
-    assert isinstance(onlooker, MemoryStore)
-    async with bookie_watch.watch(await clusters.open_cluster(onlooker)) as states:
-        assert len(await anext(states)) == 0
-        onlooker.cut()
-        await cookie_store.create(cluster, cookie(A))
-        await cookie_store.create(cluster, cookie(B, IN_B))
-        onlooker.mend()
-        topology = await until(states, lambda t: len(t) == 2)
-    assert topology.zones == ("a", "b")

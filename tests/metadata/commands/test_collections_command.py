@@ -94,9 +94,12 @@ def test_a_person_sees_what_waits_and_permits_it_with_a_reason(address: str) -> 
 
     assert (one.exit_code, one.stdout) == (0, "permitted: bk-a-0\n")
     held = within(address, held_collections.read_all)
-    permit = held[A].permit
+    of_a = held[A]
+    assert isinstance(of_a, HeldCollection)
+    permit = of_a.permit
     assert permit is not None
-    assert (permit.reason, held[B].permit) == ("by hand", None)
+    assert permit.reason == "by hand"
+    assert held[B] == asked(1_500)
     (event,) = within(address, timeline.newest)
     assert (event.kind, event.subject, event.reason) == ("permitted", "bookie bk-a-0", "by hand")
     data = json.loads(call("collections", "--metadata", address, "-o", "json").stdout)
@@ -119,6 +122,35 @@ def test_a_word_that_cannot_be_taken_changes_nothing(
     assert done.exit_code == 2
     assert said in done.stderr
     assert within(address, held_collections.read_all) == {A: asked(1_200), B: asked(1_500)}
+
+
+def test_a_question_that_cannot_be_read_is_named_and_hides_no_other(address: str) -> None:
+    ask_both(address)
+
+    async def damage(cluster: Cluster) -> None:
+        node = cluster.root.beside("collecting/bk-a-0")
+        await cluster.store.put(node, b"{", version=0)
+
+    within(address, damage)
+    shown = call("collections", "--metadata", address)
+    assert shown.exit_code == 1
+    first, second = shown.stdout.splitlines()
+    assert first.startswith("bk-a-0: its question cannot be read: ")
+    assert "/ledgers.zonekeeper/collecting/bk-a-0 in sqlite:" in first
+    assert "the bookie collects nothing" in first
+    assert second.startswith("bk-b-0: 1500 of 3000 ledgers are gone")
+    data = json.loads(call("collections", "--metadata", address, "-o", "json").stdout)
+    assert (list(data["waiting"]), list(data["unreadable"])) == (["bk-b-0"], ["bk-a-0"])
+    info = CliRunner().invoke(cluster_group, ["info", "--metadata", address])
+    assert info.exit_code == 0
+    assert "bk-a-0, bk-b-0 would collect many ledgers" in info.stdout
+
+    done = call("collections", "--metadata", address, "--permit", "by hand", "--yes")
+
+    assert done.exit_code == 1
+    assert done.stdout == "permitted: bk-b-0\n"
+    only = call("collections", "--metadata", address, "--bookie", B)
+    assert only.exit_code == 0
 
 
 def test_the_evidence_of_a_set_back_store_is_shown_and_accepted(address: str) -> None:

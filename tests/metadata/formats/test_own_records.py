@@ -70,6 +70,8 @@ def test_a_record_is_sorted_json_that_names_its_cluster() -> None:
         (b'{"format":true,"instance":""}', Flaw.MISSING),
         (b'{"format":1,"format":1,"instance":""}', Flaw.DUPLICATE),
         (b'{"format":1,"instance":"","x":NaN}', Flaw.BAD_NUMBER),
+        (b'{"format":1,"instance":"","x":"\\ud800"}', Flaw.BAD_TEXT),
+        (b'{"format":1,"instance":"","x":{"\\uDfff":1}}', Flaw.BAD_TEXT),
         (b" " * (1 << 21), Flaw.TOO_LARGE),
     ],
 )
@@ -77,6 +79,11 @@ def test_what_is_no_record_is_refused_by_name(raw: bytes, flaw: Flaw) -> None:
     with pytest.raises(MalformedError) as caught:
         records.parse(raw, "")
     assert caught.value.flaw is flaw
+
+
+def test_a_character_of_two_code_units_may_be_escaped() -> None:
+    data = records.parse(b'{"format":1,"instance":"","x":"\\ud83d\\ude00"}', "")
+    assert records.parse(records.render(data, ""), "") == data
 
 
 HELD: Mapping[str, Plain] = {"atMs": 1, "ledgers": 2, "known": 3, "first": 4, "last": 5}

@@ -16,7 +16,7 @@ from zonekeeper.metadata.formats import (
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError
 from zonekeeper.metadata.formats.protobuf import FieldKind, Message, Schema, Spec
-from zonekeeper.metadata.formats.service_info import Endpoint, ServiceInfo
+from zonekeeper.metadata.formats.service_info import Endpoint, PublishedRoom, ServiceInfo
 from zonekeeper.metadata.formats.underreplication_format import Underreplicated
 from zonekeeper.metadata.ledgers import ledger_ids
 from zonekeeper.metadata.store import layout
@@ -193,6 +193,50 @@ def test_a_bookie_says_where_it_is_looked_at_and_which_start_this_is() -> None:
 @pytest.mark.parametrize("text", ["", "-1", "seven", "\u0663", "7" * 5_000], ids=range(5))
 def test_a_boot_epoch_that_is_no_number_says_nothing(text: str) -> None:
     assert ServiceInfo(endpoints=(), properties={"bootEpoch": text}).boot_epoch is None
+
+
+ROOM = PublishedRoom(free_bytes=300, total_bytes=1 << 40)
+#: A registration with a room, as it was first released. It never changes: see the golden files.
+WITH_ROOM = (
+    "321f0a06626f6f6b696510ed181a0168220f7a6f6e656b65657065722d677270633a1d0a0f6e6574776f726b"
+    "4c6f636174696f6e120a2f617a2d312f75642d303a270a04726f6f6d121f763120667265653d33303020746f"
+    "74616c3d31303939353131363237373736"
+)
+
+
+def test_the_room_of_a_bookie_is_a_property_of_fixed_bytes() -> None:
+    info = service_info.of_bookie("h", 3181, AT, tls=False)
+    told = info.with_room(ROOM)
+
+    assert told.properties["room"] == "v1 free=300 total=1099511627776"
+    assert service_info.render(told).hex() == WITH_ROOM
+    assert service_info.parse(bytes.fromhex(WITH_ROOM)) == told
+    assert told.room == ROOM
+    assert info.room is None
+    assert told.with_room(None) == info
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "v1 free=2 total=1",
+        "v1 free=0 total=0",
+        "v1 free=-1 total=1",
+        "v1 free=1 total=1 ",
+        "v1 free=\u0661 total=1",
+        "v2 free=1 total=1",
+        "v1 free=1 total=" + "9" * 5_000,
+    ],
+    ids=range(8),
+)
+def test_a_room_of_another_version_or_without_sense_is_unknown(text: str) -> None:
+    assert ServiceInfo(endpoints=(), properties={"room": text}).room is None
+
+
+def test_a_full_bookie_says_so() -> None:
+    info = ServiceInfo(endpoints=(), properties={"room": "v1 free=0 total=9"})
+    assert info.room == PublishedRoom(free_bytes=0, total_bytes=9)
 
 
 def test_no_bytes_are_a_bookie_without_endpoints() -> None:

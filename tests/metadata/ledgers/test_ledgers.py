@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.metadata import weather
+from tests.support import virtual_time
 from tests.support.stores import MemoryPlace, Place
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import restored
@@ -17,7 +18,8 @@ from zonekeeper.metadata.formats.ledger_metadata import Fragment, IllegalChangeE
 from zonekeeper.metadata.ledgers import ledger_ids, ledger_listing, ledgers
 from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.ledgers.ledger_listing import UnreadableLedger
-from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore
+from zonekeeper.metadata.store.errors import StoreUnavailableError
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
@@ -116,6 +118,25 @@ async def test_a_ledger_whose_creation_was_in_doubt_is_there_once(
     created = await ledgers.create(cluster, NEW)
     found = [one async for one in ledger_listing.all_of(cluster)]
     assert found == [created]
+
+
+@virtual_time.played
+async def test_a_creation_whose_answer_is_lost_with_the_store_may_have_happened() -> None:
+    """Each later attempt fails for certain, which tells nothing of the first."""
+    place = MemoryPlace()
+    store = await place.open()
+    assert isinstance(store, MemoryStore)
+    cluster = await clusters.initialise(store, INSTANCE)
+    beside = await clusters.open_cluster(await place.open())
+    await ledgers.create(cluster, NEW, ledger_id=LedgerId(2))
+    store.weather = lambda _: Passage(back_ms=1_000)
+    asyncio.get_running_loop().call_later(0.5, store.cut)
+    with pytest.raises(StoreUnavailableError) as lost:
+        await ledgers.create(cluster, OTHER, ledger_id=LedgerId(3), rebuilt=True)
+    assert await ledgers.read(beside, LedgerId(3)) is not None
+    assert lost.value.maybe_applied
+    store.mend()
+    await place.close()
 
 
 async def test_a_drawn_id_whose_answer_was_lost_is_left_out(

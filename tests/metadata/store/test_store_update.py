@@ -240,6 +240,31 @@ async def test_the_deadline_holds_and_says_whether_something_may_have_been_writt
 
 
 @_played()
+async def test_a_refusal_behind_a_write_in_doubt_says_that_something_may_have_been_written(
+    one: MemoryStore, two: MemoryStore
+) -> None:
+    await one.create(PATH)
+
+    def weather(kind: RequestKind) -> Passage:
+        if kind is RequestKind.WRITE:
+            one.weather = refusing
+            return Passage(loss=ExchangeLoss.REQUEST)
+        return Passage()
+
+    def refusing(kind: RequestKind) -> Passage:
+        raise errors.UnauthorizedError(f"no {kind.value}", store=one.name)
+
+    one.weather = refusing
+    with pytest.raises(errors.UnauthorizedError) as at_once:
+        await update.update(one, PATH, _append(b"a"))
+    assert not at_once.value.maybe_applied
+    one.weather = weather
+    with pytest.raises(errors.UnauthorizedError) as behind:
+        await update.update(one, PATH, _append(b"a"))
+    assert behind.value.maybe_applied
+
+
+@_played()
 async def test_contention_without_end_is_given_up(one: MemoryStore, two: MemoryStore) -> None:
     await one.create(PATH)
 

@@ -114,7 +114,8 @@ def test_a_view_is_what_its_bookies_make_it_not_how_it_came_about(
     assert list(topology) == sorted(model.values(), key=lambda bookie: bookie.id)
     assert topology.zones == fresh.zones
     assert list(topology.pools) == list(fresh.pools)
-    assert topology.weighting(3) == fresh.weighting(3)
+    everywhere = tuple(ZoneName(zone) for zone in "ab")
+    assert topology.weighting(3, everywhere) == fresh.weighting(3, everywhere)
     accepting = [bookie for bookie in model.values() if bookie.accepts_ensembles]
     assert sum(map(len, topology.pools.values())) == sum(b.location is not None for b in accepting)
     assert len(topology.unresolved) == sum(b.location is None for b in accepting)

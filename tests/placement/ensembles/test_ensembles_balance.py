@@ -17,6 +17,7 @@ from tests.placement import clusters
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.ensembles import selector
+from zonekeeper.placement.ensembles.candidates import Avoid
 
 SEEDS = 10_000
 
@@ -96,6 +97,20 @@ def test_within_a_zone_members_are_chosen_by_free_space_up_to_the_cap() -> None:
     for bookie, weight in (("a-1-0", 10), ("a-1-1", 20), ("a-2-0", 30), ("a-3-0", 60)):
         expected = SEEDS * weight / 120
         assert abs(counted[BookieId(bookie)] - expected) < 5 * math.sqrt(expected)
+
+
+def test_among_quarantined_bookies_the_weights_count_too() -> None:
+    whole = clusters.cluster({"a": {"1": 2}, "b": {"1": 1}, "c": {"1": 1}})
+    free = {"a-1-0": 10, "a-1-1": 30}
+    topology = Topology(replace(b, free_bytes=free.get(b.id, 20)) for b in whole)
+    avoid = Avoid(quarantined=frozenset(clusters.ids("a-1-0", "a-1-1")))
+    asked = clusters.request(topology, (3, 3), avoid=avoid)
+
+    counted = Counter[BookieId]()
+    for seed in range(1_000):
+        counted.update(selector.choose(asked, random.Random(seed)).ensemble)
+
+    assert abs(counted[BookieId("a-1-1")] - 750) < 5 * math.sqrt(1_000 * 0.75 * 0.25)
 
 
 def test_weights_never_cost_a_zone() -> None:

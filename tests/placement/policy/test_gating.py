@@ -7,6 +7,7 @@ from zonekeeper.placement.policy import gating
 from zonekeeper.placement.policy.legality import Code
 from zonekeeper.placement.policy.rules import ZoneWatchRules
 from zonekeeper.placement.zones import observation
+from zonekeeper.placement.zones.counted_time import Moment
 from zonekeeper.placement.zones.zone_counts import Count
 
 A, B, C = (ZoneName(name) for name in "abc")
@@ -45,6 +46,38 @@ def test_a_zone_of_which_too_few_are_counted_now_is_warned_of() -> None:
         "zone-not-gated-now: only 1 of the 10 bookies of zone a are counted now (the others drain"
     ]
     assert codes({A: 10}, {}) == []
+
+
+@pytest.mark.parametrize(("window_s", "warned"), [(179, True), (180, True), (181, False)])
+def test_a_flap_window_that_can_never_see_flapping_is_warned_of(
+    window_s: int, warned: bool
+) -> None:
+    """S123. A minute of ``suspectFor`` wants three in sum, which a window of three never has."""
+    rules = ZoneWatchRules(suspect_for_ms=60_000, flap_window_ms=window_s * 1_000)
+    found = gating.judge(rules, {A: 3})
+    assert [one.code for one in found] == [Code.FLAPPING_NOT_SEEN] * warned
+    assert all(f"flapWindow: {'3m' if window_s == 180 else '179s'}: " in f.reason for f in found)
+    assert all("set flapWindow above 3m" in one.reason for one in found)
+
+
+@pytest.mark.parametrize("window_s", [179, 180, 200, 3_600])
+def test_the_flap_window_is_warned_of_exactly_where_flapping_is_never_seen(window_s: int) -> None:
+    """59 s away, 1 s back, for as long as it takes: told by the observation itself."""
+    rules = ZoneWatchRules(suspect_for_ms=60_000, flap_window_ms=window_s * 1_000)
+    seen = observation.first(Moment(step_ms=0, in_grace=False, wall_ms=0))
+    went_down = False
+    for second in range(2 * window_s):
+        moment = Moment(step_ms=1_000, in_grace=False, wall_ms=second * 1_000)
+        count = Count(total=3, available=3 if second % 60 == 0 else 0)
+        seen = observation.observe(seen, count, rules, moment)
+        went_down = went_down or seen.state is observation.Observation.DOWN
+    warned = any(one.code is Code.FLAPPING_NOT_SEEN for one in gating.judge(rules, {A: 3}))
+    assert went_down is not warned
+
+
+def test_no_debounce_needs_no_flap_window() -> None:
+    rules = ZoneWatchRules(suspect_for_ms=0, flap_window_ms=0)
+    assert gating.judge(rules, {A: 3}) == ()
 
 
 def test_a_zone_without_bookies_has_nothing_to_hold() -> None:

@@ -10,7 +10,7 @@ from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.placement.base.ids import BookieId, EntryId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Bookie, Registration, Topology
-from zonekeeper.placement.ensembles import adhere
+from zonekeeper.placement.ensembles import adhere, fewest
 from zonekeeper.placement.ensembles.adherence import Level
 from zonekeeper.replication.decisions.checks_placement import Finding, PlacementCheck
 
@@ -62,7 +62,9 @@ def test_soft_can_be_bettered_once_the_zone_is_back_and_not_before() -> None:
 
 
 def test_where_not_every_way_was_tried_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adhere, "SETS_MAX", 1)
+    monkeypatch.setattr(adhere, "ANEW_STEPS_MAX", 0)
+    monkeypatch.setattr(fewest, "FIRST_STEPS_MAX", 0)
+    monkeypatch.setattr(fewest, "CHANGE_STEPS_MAX", 0)
     wide = ("a-0", "b-0", "a-1", "b-1", "a-2", "b-2")
     fragment = Fragment(EntryId(0), tuple(map(BookieId, wide)))
     one = dataclasses.replace(ledger(*wide[:3]), ensemble_size=6, fragments=(fragment,))
@@ -97,3 +99,23 @@ def test_what_was_worked_out_for_some_places_holds_for_all_bookies_there() -> No
         found = check.judge(ledger(*names))
         assert found == Finding(level=Level.SOFT, can_be_bettered=True)
     assert len(check._known) == 1
+
+
+def test_members_at_one_place_differ_if_only_one_of_them_may_join_elsewhere() -> None:
+    stays, leaves = BookieId("c-0"), BookieId("c-9")
+    here = Location(ZoneName("c"), UpgradeDomain("ud-0"))
+    bookies = topology().updated(
+        put=[Bookie(id=leaves, location=here, draining=True)],
+        remove=[BookieId("c-1"), BookieId("c-2")],
+    )
+    check = PlacementCheck(bookies, RULES, random.Random(1))
+
+    def with_member(bookie: BookieId) -> Finding | None:
+        names = ("a-0", "b-0", bookie, "a-1", "b-1", "b-2")
+        fragment = Fragment(EntryId(0), tuple(map(BookieId, names)))
+        return check.judge(
+            dataclasses.replace(ledger(*names[:3]), ensemble_size=6, fragments=(fragment,))
+        )
+
+    assert with_member(stays) == Finding(level=Level.SOFT, can_be_bettered=False)
+    assert with_member(leaves) == Finding(level=Level.SOFT, can_be_bettered=True)

@@ -58,6 +58,43 @@ def level(request: EnsembleRequest, ensemble: tuple[BookieId, ...]) -> Level:
 # ── which entries ──
 
 
+@pytest.mark.parametrize(("size", "write"), [(3, 2), (4, 2), (5, 3), (6, 3), (4, 4)], ids=str)
+def test_s133_each_change_of_places_leaves_every_entry_with_its_write_quorum(
+    size: int, write: int
+) -> None:
+    """Each new ensemble of the members, and of one bookie more; each is cut off after any copy."""
+    quorums = Quorums(ensemble=size, write=write, ack=2)
+    everybody = tuple(BookieId(f"b{number}") for number in range(size + 1))
+    before = everybody[:size]
+    fragment = Fragment(EntryId(7), before)
+    part = Finished(fragment=fragment, last=EntryId(7 + 2 * size))
+    for after in itertools.permutations(everybody, size):
+        joined = {at for at in range(size) if after[at] != before[at]}
+        holders = {
+            entry: {before[at] for at in quorums.write_set(EntryId(entry))}
+            for entry in part.entries
+        }
+        first = {entry: frozenset(who) for entry, who in holders.items()}
+        for owed in copy_plan.owed(quorums, part, after, joined):
+            assert owed.positions
+            for entry, position in itertools.product(owed.share.wanted, owed.positions):
+                assert quorums.holds(position, EntryId(entry))
+                assert after[position] not in holders[entry], "nothing is copied twice"
+                holders[entry].add(after[position])
+        for entry, who in holders.items():
+            new = {after[at] for at in quorums.write_set(EntryId(entry))}
+            assert len(new) == write, "a write set never names a bookie twice"
+            assert who == new | first[entry], "what is there stays, and no more comes than is owed"
+
+
+def test_members_that_change_places_get_only_what_they_do_not_hold() -> None:
+    quorums = Quorums(ensemble=4, write=2, ack=1)
+    part = Finished(fragment=Fragment(EntryId(0), ids("a", "b", "c", "d")), last=EntryId(3))
+    found = list(copy_plan.owed(quorums, part, ids("b", "a", "c", "d"), {0, 1}))
+    # Entry 0 is on a and b: before and after. Entry 1 was on b and c, and 3 on d and a.
+    assert [(list(one.share.wanted), one.positions) for one in found] == [([1], (1,)), ([3], (0,))]
+
+
 def test_the_last_fragment_is_finished_only_where_the_ledger_is_closed() -> None:
     other = ids("a-1-1", "b-1-0", "c-1-0")
     growing = ledger((0, HERE), (10, other))

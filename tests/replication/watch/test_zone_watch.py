@@ -19,6 +19,8 @@ from tests.replication.gate_world import (
     policy,
 )
 from zonekeeper.metadata.cluster import repair_controls, timeline
+from zonekeeper.metadata.formats import service_info
+from zonekeeper.metadata.formats.service_info import PublishedRoom, ServiceInfo
 from zonekeeper.metadata.stores.memory import ExchangeLoss, Passage, RequestKind
 from zonekeeper.placement.policy.rules import RepairRules, RepairScope, Resume
 from zonekeeper.placement.zones.gate import Permission
@@ -52,6 +54,22 @@ async def test_a_stand_in_watches_after_a_while_and_is_not_pre_empted(world: Gat
     await world.wait(2 * MINUTE)
     assert stand_in.leads
     assert await world.state(A) == _DOWN_HELD
+
+
+@played()
+async def test_a_room_that_moves_is_no_reason_to_evaluate(world: GateWorld) -> None:
+    # S129: rooms move all the time, and counters of evaluations are what others wait for.
+    watch = world.watches[0]
+    await world.wait(MINUTE)
+    topology, made = watch.view.topology, watch.watch.counters.evaluations_total
+    for number in range(12):
+        for bookie in members(A):
+            room = PublishedRoom(free_bytes=number, total_bytes=100)
+            info = ServiceInfo(endpoints=()).with_room(room)
+            await world.put(world.cluster.root.writable(bookie), service_info.render(info))
+        await world.wait(5 * SECOND)
+    assert watch.view.topology is not topology, "the view has heard of it"
+    assert watch.watch.counters.evaluations_total <= made + 3, "a minute, evaluated every 30 s"
 
 
 # ── cut off ──

@@ -10,7 +10,12 @@ from tests.shell.commands.test_audit_commands import STRICT, ledger, with_ledger
 from tests.shell.live_world import LiveWorld
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.bookies.bookie_records import Mark
-from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import service_info
+from zonekeeper.metadata.formats.service_info import PublishedRoom
+from zonekeeper.placement.base import units
+from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
 from zonekeeper.shell.commands.bookies import bookies
 
 WHO = ("--by", "anna", "--reason", "its disk is old")
@@ -52,6 +57,38 @@ def test_what_is_said_of_a_bookie_is_shown(world: LiveWorld) -> None:
     }
     for words in (["list"], ["show", "bk-a-0"]):
         assert "draining (by anna: its disk is old)" in world.call(bookies, *words).stdout
+
+
+def test_a_bookie_in_a_zone_that_the_policy_does_not_name_says_so(world: LiveWorld) -> None:
+    # S130.
+    world.build()
+    assert {row["zoneNamed"] for row in listed(world).values()} == {True}
+    world.name_zones("a", "b")
+    unused = {name for name, row in listed(world).items() if not row["zoneNamed"]}
+    assert unused == {"bk-c-0", "bk-c-1"}
+    for words in (["list"], ["show", "bk-c-0"]):
+        said = world.call(bookies, *words).stdout
+        assert "gets no ledgers: the policy does not name zone c" in said
+
+
+def test_the_room_that_a_bookie_published_is_shown(world: LiveWorld) -> None:
+    # S128.
+    world.build()
+    where = Location(ZoneName("a"), UpgradeDomain("ud-0"))
+    room = PublishedRoom(free_bytes=3 * units.GIB, total_bytes=8 * units.GIB)
+    info = service_info.of_bookie("h", 1, where, tls=False).with_room(room)
+
+    async def publish(cluster: Cluster) -> None:
+        path = cluster.root.writable(BookieId("bk-a-0"))
+        await cluster.store.put(path, service_info.render(info), version=0)
+
+    world.on(publish)
+
+    rows = listed(world)
+    assert (rows["bk-a-0"]["freeBytes"], rows["bk-a-0"]["totalBytes"]) == (3 << 30, 8 << 30)
+    assert (rows["bk-b-0"]["freeBytes"], rows["bk-b-0"]["totalBytes"]) == (None, None)
+    lines = world.call(bookies, "list").stdout.splitlines()
+    assert "3.0 GiB of 8.0 GiB" in next(line for line in lines if "bk-a-0" in line)
 
 
 def test_a_bookie_that_lost_its_disk_says_so(world: LiveWorld) -> None:

@@ -42,6 +42,18 @@ def test_the_switch_goes_before_everything_else(world: LiveWorld) -> None:
     assert "docs/runbooks/replicationDisabled.md" in text
 
 
+def test_zones_with_bookies_that_the_policy_does_not_name_stand_last(world: LiveWorld) -> None:
+    # S130.
+    world.build()
+    assert world.data(plan, "--no-wait")["notNamed"] == {}
+    world.name_zones("a", "b")
+    unused = world.data(plan, "--no-wait")["notNamed"]
+    assert isinstance(unused, dict)
+    assert list(unused) == ["c"]
+    last = world.call(plan, "--no-wait").stdout.splitlines()[-1]
+    assert last.startswith("2 bookies stand where none is used: the policy does not name zone c")
+
+
 @pytest.mark.parametrize("predicate", list(HeldBy))
 def test_each_predicate_has_a_runbook_that_says_what_to_look_at_and_what_to_do(
     predicate: HeldBy,

@@ -131,6 +131,22 @@ def test_a_version_that_is_not_in_force_is_refused(world: LiveWorld, file: Path)
     assert rules_data.rules(in_force(world)) == rules_data.rules(POLICY)
 
 
+def test_a_zone_that_the_rules_drop_while_bookies_stand_there_is_warned_of(
+    world: LiveWorld, tmp_path: Path
+) -> None:
+    # S130.
+    path = tmp_path / "two.yaml"
+    placement = {"zones": ["a", "b"], "minZones": 1, "desiredZones": 2}
+    path.write_text(yaml.safe_dump({"placement": placement, "quorums": {"ackZones": 1}}))
+    warning = "warning: 2 bookies stand where none is used: the policy does not name zone c"
+
+    assert warning in world.call(policy, "diff", str(path)).stderr
+    result = world.call(policy, "set", str(path), "--yes", *WHO)
+    assert result.exit_code == 0, result.output
+    assert warning in result.stderr
+    assert warning in world.call(policy, "show").stderr
+
+
 def test_zones_that_these_rules_never_hold_are_warned_of_wherever_rules_are_looked_at(
     world: LiveWorld, tmp_path: Path
 ) -> None:

@@ -123,6 +123,20 @@ def test_a_zone_that_can_never_be_held_and_one_that_cannot_be_now_are_warned_of(
     assert f"warning: {never}" in world.call(zones, "status").stdout
 
 
+def test_bookies_in_a_zone_that_the_policy_does_not_name_are_warned_of(world: LiveWorld) -> None:
+    # S130.
+    world.build()
+    assert world.data(zones, "status")["notNamed"] == []
+    world.name_zones("a", "b")
+
+    data = world.data(zones, "status")
+    assert data["notNamed"] == ["c"]
+    assert isinstance(data["zones"], dict)
+    assert "c" in data["zones"]
+    text = world.call(zones, "status").stdout
+    assert "warning: 2 bookies stand where none is used: the policy does not name zone c" in text
+
+
 def test_alerts_are_shown_with_the_numbers_of_now(world: LiveWorld) -> None:
     # S124.
     world.build(lost="a")

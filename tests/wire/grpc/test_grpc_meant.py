@@ -164,7 +164,9 @@ async def test_every_method_refuses_who_names_no_bookie_or_more_than_one(name: s
             assert fault.code() is grpc.StatusCode.ABORTED
             error = grpc_edge.translated(fault.code(), fault.details(), fault.trailing_metadata())
             assert type(error) is kind
-            assert B in str(error)
+            trailers = dict(fault.trailing_metadata())
+            assert trailers[grpc_edge.BOOKIE_HEADER] == grpc_edge.ANOTHER
+            assert (f"{B} answers" in str(error)) is bool(headers), "only to one that knew it"
 
 
 async def until_reached(link: BookieLink, writer: Writer) -> None:
@@ -238,9 +240,35 @@ async def test_a_bookie_of_that_id_in_another_cluster_is_another_bookie() -> Non
                     settings=PATIENT,
                 )
                 stack.push_async_callback(links[name].close)
-            with pytest.raises(errors.NotConnected, match=f"{ours} was meant"):
+            with pytest.raises(errors.NotConnected, match=f"{ours} was meant") as caught:
                 await links[ours].fence(LEDGER, KEY)
+            assert "a bookie of another cluster answers" in str(caught.value)
+            assert str(uuid.UUID(int=2)) not in str(caught.value)
             assert not bookie.disk.ledgers
             assert (await links[theirs].info()).bookie_id == A
+    finally:
+        await server.stop(0)
+
+
+async def test_s139_no_refusal_gives_the_name_that_would_have_been_right() -> None:
+    """Each stranger repeats all that it was told, as the name that it means."""
+    instance = str(uuid.UUID(int=2))
+    right = grpc_edge.name_of(A, instance)
+    bookie = ReferenceBookie(A, Disk())
+    server = GrpcServer(Host(bookie), "127.0.0.1:0", name=right, credentials=None)
+    await server.start()
+    try:
+        async with aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            start: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
+                grpc_edge.method_path("Info")
+            )
+            for guess in ((), grpc_edge.meant_for(A), grpc_edge.meant_for(f"{B}@{A}")):
+                with pytest.raises(aio.AioRpcError) as caught:
+                    await start(metadata=guess).read()
+                told = (caught.value.details(), caught.value.trailing_metadata())
+                assert instance not in str(told)
+            knows = grpc_edge.meant_for(grpc_edge.name_of(B, instance))
+            with pytest.raises(aio.AioRpcError, match=f"{A} answers"):
+                await start(metadata=knows).read()
     finally:
         await server.stop(0)

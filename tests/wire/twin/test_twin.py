@@ -184,6 +184,44 @@ async def test_a_tail_hears_of_a_bookie_that_is_taken_down(
     await link.close()
 
 
+@played(Weather(delay_min_ms=50, delay_max_ms=50, keep_alive_ms=3_000))
+async def test_a_half_open_connection_brings_what_was_sent_before_and_then_nothing(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    """The bookie is up again, and its answers of before still come; no request reaches it."""
+    link = network.link(CLIENT, BOOKIE, LinkSettings(append_timeout_ms=60_000))
+    writer, lane, outcomes = await opened(link, 7)
+    lane.append(writer.frame(b"x"))
+    await asyncio.sleep(0.075)  # its answer is on its way
+    assert bookie.disk.ledgers[LedgerId(7)].packets
+    network.take_down(BOOKIE, half_open=True)
+    network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, bookie.disk)))
+    assert outcomes.acked_order == []
+    begun_ms = now_ms()
+    await outcomes.all_of(1)
+    lane.append(writer.frame(b"y"))
+    await outcomes.all_of(2)
+    assert outcomes.acked_order == [0]
+    assert now_ms() - begun_ms == pytest.approx(3_000, abs=100)
+    assert list(bookie.disk.ledgers[LedgerId(7)].packets) == [0]
+    await link.close()
+
+
+@played(Weather(delay_min_ms=50, delay_max_ms=50, keep_alive_ms=3_000))
+async def test_a_call_to_a_bookie_that_left_its_connection_half_open_has_no_reply(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    link = network.link(CLIENT, BOOKIE, LinkSettings(call_timeout_ms=2_000))
+    fencing = asyncio.ensure_future(link.fence(LedgerId(7), KEY))
+    await asyncio.sleep(0.01)
+    network.take_down(BOOKIE, half_open=True)
+    network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, bookie.disk)))
+    with pytest.raises(errors.Timeout):
+        await fencing
+    assert bookie.disk.ledgers == {}
+    await link.close()
+
+
 @played()
 async def test_a_tail_behind_a_cut_is_a_timeout(network: Network, bookie: ReferenceBookie) -> None:
     link = network.link(CLIENT, BOOKIE, LinkSettings(call_timeout_ms=2_000))

@@ -14,6 +14,7 @@ from zonekeeper.metadata.formats import cookies
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.policy import unnamed
 
 
 @click.group(name="cookie")
@@ -81,6 +82,7 @@ def move_command(data: Path, address: str, to: str, dry_run: bool, yes: bool) ->
         location = locations.parse(to)
         if location is None:
             raise ToolError(f"--to: {to!r} is no location: /ZONE/DOMAIN, such as /b/ud-1")
+        unnamed.refuse_never_named(location.zone, "--to")
         name = folders.own_cookie(held.data).bookie
         stored = asking.with_cluster(
             address, lambda cluster: identities.check_movable(cluster, name)

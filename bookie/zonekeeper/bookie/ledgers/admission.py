@@ -24,6 +24,12 @@ opening or a fence that may mean that ledger is refused with ``LedgerDeleted``: 
 (``buried``), or its writer had it open here before (``was_open``). A ledger that is known under
 another create token is another ledger, and is refused in the same way. Otherwise limbo comes first:
 there, what is not here is unknown for another reason.
+
+A peer's word makes no ledger. As long as no key of a ledger is known here (the ledger is unknown,
+or only its limbo is known), an opening or a fence is decided by its metadata, which the bookie
+reads itself (``AskMetadata``): the ledger must be there, with this key and this create token. So a
+stranger leaves nothing here for an id, and its key does not stand in the way of the ledger that
+gets the id later.
 """
 
 import enum
@@ -69,6 +75,27 @@ class AdmissionState:
 UNKNOWN: Final = AdmissionState()
 
 
+# ── what metadata says ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stands:
+    """Metadata has the ledger."""
+
+    master_key: MasterKey
+    #: 0: not known.
+    create_token: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Metadata has no such ledger: it was deleted, or was never created."""
+
+
+#: What a synced read of the bookie's own has found, after the request came.
+Standing: TypeAlias = Stands | Gone
+
+
 # ── events ──
 
 
@@ -81,6 +108,8 @@ class OpenWanted:
     was_open: bool = False
     #: Does a tombstone name the ledger?
     buried: bool = False
+    #: None: metadata was not read.
+    standing: Standing | None = None
 
 
 class Here(enum.Enum):
@@ -120,6 +149,8 @@ class FenceWanted:
     create_token: int = 0
     #: Does a tombstone name the ledger?
     buried: bool = False
+    #: None: metadata was not read.
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,13 +188,18 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskMetadata:
+    """Read the ledger's metadata, then decide the event again, with its standing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse:
     """Answer at once with an error; nothing was changed."""
 
     error: errors.ProtocolError
 
 
-Effect: TypeAlias = WriteRecord | Take | Compare | Refuse
+Effect: TypeAlias = WriteRecord | Take | Compare | AskMetadata | Refuse
 
 
 # ── the rules ──
@@ -247,15 +283,21 @@ def _open(state: AdmissionState, event: OpenWanted) -> Sequence[Effect]:
     opening = event.opening
     ledger_id = opening.ledger_id
     refused = _no_longer_here(state, event)
-    refused = refused or _wrong_key(ledger_id, state, opening.master_key)
+    refused = refused or _wrong_key(ledger_id, state.master_key, opening.master_key)
     if refused is not None:
         return refused
+    token = opening.create_token
+    if state.master_key is None:
+        unproven = _unproven(ledger_id, event.standing, opening.master_key, token)
+        if unproven is not None:
+            return unproven
+        token = _token_of(event.standing, token)
     if state.digest not in (None, opening.digest):
         return _refuse_request(
             f"ledger {ledger_id} has the digest {state.digest}, and the fragment {opening.digest}"
         )
-    known = opening.create_token or state.create_token
-    if replace(opening, create_token=known) in state.fragments:
+    opening = replace(opening, create_token=token or state.create_token)
+    if opening in state.fragments:
         return ()
     if len(state.fragments) >= FRAGMENTS_MAX:
         return _refuse_request(
@@ -308,22 +350,21 @@ def _write_lac(ledger_id: LedgerId, state: AdmissionState, packet: bytes) -> Seq
 
 
 def _fence(ledger_id: LedgerId, state: AdmissionState, event: FenceWanted) -> Sequence[Effect]:
-    key = event.master_key
-    if is_other(state, event.create_token):
+    key, token = event.master_key, event.create_token
+    if is_other(state, token):
         return _refuse_deleted(ledger_id, "another ledger has this id here")
     if event.buried and state == UNKNOWN:
         return _refuse_deleted(ledger_id, "it was deleted, and collected here")
-    if (refused := _wrong_key(ledger_id, state, key)) is not None:
+    if (refused := _wrong_key(ledger_id, state.master_key, key)) is not None:
         return refused
-    if state.fenced and state.master_key is not None:
+    if state.master_key is None:
+        if (unproven := _unproven(ledger_id, event.standing, key, token)) is not None:
+            return unproven
+        token = _token_of(event.standing, token)
+    elif state.fenced:
         return ()
-    return (
-        WriteRecord(
-            record=records.FenceRecord(
-                ledger_id=ledger_id, master_key=key, create_token=event.create_token
-            )
-        ),
-    )
+    fence = records.FenceRecord(ledger_id=ledger_id, master_key=key, create_token=token)
+    return (WriteRecord(record=fence),)
 
 
 def _no_longer_here(state: AdmissionState, event: OpenWanted) -> Sequence[Effect] | None:
@@ -341,12 +382,39 @@ def _no_longer_here(state: AdmissionState, event: OpenWanted) -> Sequence[Effect
     return None
 
 
+def _unproven(
+    ledger_id: LedgerId, standing: Standing | None, key: MasterKey, create_token: int
+) -> Sequence[Effect] | None:
+    """Give the effects if metadata does not say that this is a ledger, and that this is its key."""
+    match standing:
+        case None:
+            return (AskMetadata(),)
+        case Gone():
+            return _refuse_deleted(ledger_id, "it is not in the metadata that this bookie has read")
+        case Stands(master_key=known, create_token=token):
+            if _differ(token, create_token):
+                return _refuse_deleted(ledger_id, "another ledger has this id in the metadata")
+            return _wrong_key(ledger_id, known, key)
+        case _:
+            assert_never(standing)
+
+
+def _token_of(standing: Standing | None, create_token: int) -> int:
+    """Give a ledger's create token: metadata knows it, if it has one."""
+    return create_token or (standing.create_token if isinstance(standing, Stands) else 0)
+
+
 def is_other(state: AdmissionState, create_token: int) -> bool:
     """Is the ledger that is here another one than that with this create token?
 
     This holds in limbo, too: what is left there of an old ledger must not be read as the new one's.
     """
-    return bool(state.create_token and create_token) and state.create_token != create_token
+    return _differ(state.create_token, create_token)
+
+
+def _differ(one: int, other: int) -> bool:
+    """Are these the create tokens of two ledgers? A token that is not known may be any."""
+    return bool(one and other) and one != other
 
 
 def _refuse_deleted(ledger_id: LedgerId, why: str) -> Sequence[Effect]:
@@ -355,9 +423,9 @@ def _refuse_deleted(ledger_id: LedgerId, why: str) -> Sequence[Effect]:
 
 
 def _wrong_key(
-    ledger_id: LedgerId, state: AdmissionState, key: MasterKey
+    ledger_id: LedgerId, known: MasterKey | None, key: MasterKey
 ) -> Sequence[Effect] | None:
-    if state.master_key in (None, key):
+    if known in (None, key):
         return None
     return (
         Refuse(

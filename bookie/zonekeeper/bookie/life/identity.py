@@ -15,6 +15,9 @@ The states, and the action for each::
     mine    mine     there             start; the location is settled by ``cookies.located``
     all else                           refuse, and say what to do
 
+A bookie that gets its location now must stand in a zone that some policy can name. One that has a
+location starts in any case: it may hold data.
+
 All folders get their ``VERSION`` before the storage is made. So if there is a storage, a folder
 without ``VERSION`` is a disk that is not mounted or was wiped, whatever the store says.
 """
@@ -41,6 +44,7 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.troubles import Refusal
+from zonekeeper.placement.policy import unnamed
 
 VERSION_NAME: Final = "VERSION"
 NEW_NAME: Final = whole_files.new_name(VERSION_NAME)
@@ -105,11 +109,14 @@ async def settle_all(
     """Check that the disks are this bookie's, or set up a new bookie; give the cookie.
 
     ``files`` are the folders of ``other_folders``, and the data folder under None. Raises
-    ``WrongDiskError``, the errors of ``cookies``, and those of the store and the disk.
+    ``WrongDiskError``, ``NeverNamedError``, the errors of ``cookies``, and those of the store and
+    the disk.
     """
     folders = _Folders(mine, files)
     versions = await disk.run(folders.read)
     stored = await cookie_store.read(cluster, mine.bookie)
+    if location is not None and (stored is None or stored.cookie.location is None):
+        unnamed.refuse_never_named(location.zone, f"the zone of {mine.bookie}")
     if stored is not None:
         cookies.check_same_bookie(stored.cookie, mine)
     for folder, version in versions.items():

@@ -20,12 +20,13 @@ from typing import Final
 from zonekeeper.bookie.disk.disks import Disk
 from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.formats.index import Index, Ordered
+from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.life import boots, identity
 from zonekeeper.bookie.life.witness import Witness
 from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.serving.service import BookieServer
-from zonekeeper.bookie.serving.vouching import Vouched
+from zonekeeper.bookie.serving.vouching import Standings, Vouched
 from zonekeeper.bookie.storage import storage as storages
 from zonekeeper.bookie.storage.rewrite import Ends
 from zonekeeper.bookie.storage.storage import Storage, StoragePolicy
@@ -40,6 +41,7 @@ from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.wire.formats import digests
 from zonekeeper.wire.formats.errors import MetadataAway
 
 STORAGE: Final = "storage"
@@ -145,6 +147,27 @@ def ends_in(cluster: Cluster) -> Ends:
             return {}  # all entries are kept while an end is unknown
 
     return proven
+
+
+def standing_in(cluster: Cluster) -> Standings:
+    """Give a function that reads what metadata says of a ledger.
+
+    What cannot be read is unknown: the request is refused, and may be sent again.
+    """
+
+    async def standing(ledger_id: LedgerId) -> admission.Standing:
+        try:
+            stored = await ledgers.read(cluster, ledger_id, sync=True)
+        except (StoreError, UnreadableError) as error:
+            raise MetadataAway(
+                f"ledger {ledger_id} is not known here, and its metadata cannot be read: {error}"
+            ) from error
+        if stored is None:
+            return admission.Gone()
+        key = digests.master_key(stored.metadata.password)
+        return admission.Stands(master_key=key, create_token=stored.metadata.create_token)
+
+    return standing
 
 
 def vouched_in(cluster: Cluster, bookie: BookieId) -> Vouched:

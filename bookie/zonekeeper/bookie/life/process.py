@@ -26,12 +26,15 @@ from zonekeeper.bookie.disk.files import SHORTAGES
 from zonekeeper.bookie.life import allocation, data_folder, identity, life, space
 from zonekeeper.bookie.life.life import Begun, BookieGround, Conditions, Presence
 from zonekeeper.bookie.life.pages import PagesView
+from zonekeeper.bookie.life.room_publishing import RoomPublisher
 from zonekeeper.bookie.life.settings import BookieSettings
+from zonekeeper.bookie.life.zone_naming import ZoneNaming
 from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.segments.rocks import RocksOrdered
+from zonekeeper.bookie.serving.capacity import BookieLimits
 from zonekeeper.bookie.serving.collecting import Collector
 from zonekeeper.bookie.serving.measuring import MeasuredBookie, Measures
-from zonekeeper.bookie.serving.service import BookieLimits, BookieServer
+from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage.storage import Storage, StoragePolicy
 from zonekeeper.metadata.bookies import registration
 from zonekeeper.metadata.bookies.registration import Registrar
@@ -39,6 +42,7 @@ from zonekeeper.metadata.cluster import joining
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import service_info
 from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.locations import Location
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc import grpc_edge, tls
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
@@ -129,6 +133,7 @@ class _Process:
         async with asyncio.TaskGroup() as tasks:
             bookie = self._bookie(begun, tasks)
             bookie.vouched = life.vouched_in(cluster, begun.cookie.bookie)
+            bookie.standing = life.standing_in(cluster)
             self._view.begun, self._view.bookie = begun, bookie
             writer = tasks.create_task(begun.storage.run())
             housekeeping = self._keep_house(cluster, begun, bookie, ground, tasks)
@@ -138,15 +143,22 @@ class _Process:
             async with _served(host, settings.listen, name, credentials) as port:
                 self._conditions.met(life.SERVING)
                 registrar = self._registrar(cluster, begun, port, http_port)
+                room = RoomPublisher(registrar, begun.storage.room, now_ms=_now_ms)
+                await room.look()
+                housekeeping.append(tasks.create_task(room.run(self._settings.disk_check_ms)))
                 presence = Presence(
                     registrar, bookie, cluster.store, self._conditions, begun.witness
                 )
                 keeping = tasks.create_task(presence.keep())
+                naming = ZoneNaming(cluster, _location(begun), self._conditions)
+                housekeeping.append(tasks.create_task(naming.follow()))
                 await presence.begun.wait()
+                await naming.begun.wait()
+                unused = f", gets no ledgers: {naming.trouble}" if naming.trouble else ""
                 self._announce(
                     f"ready: bookie {settings.bookie_id} at {begun.cookie.location}, "
                     f"grpc {settings.advertise}:{port}, http {settings.http.host}:{http_port}, "
-                    f"boot {begun.boot_epoch}"
+                    f"boot {begun.boot_epoch}{unused}"
                 )
                 await self._stop.heard()
                 for task in (keeping, *housekeeping):
@@ -221,18 +233,16 @@ class _Process:
         ]
 
     def _registrar(self, cluster: Cluster, begun: Begun, port: int, http_port: int) -> Registrar:
-        cookie = begun.cookie
-        assert cookie.location is not None, "a bookie without a location does not start"
         info = service_info.of_bookie(
             self._settings.advertise,
             port,
-            cookie.location,
+            _location(begun),
             tls=self._settings.tls is not None,
             http_port=http_port,
             boot_epoch=begun.boot_epoch,
         )
         session_ms = cluster.store.session_timeout_ms
-        return Registrar(cluster, cookie.bookie, info, session_timeout_ms=session_ms)
+        return Registrar(cluster, begun.cookie.bookie, info, session_timeout_ms=session_ms)
 
     async def _drain(
         self, bookie: BookieServer, storage: Storage, writer: "asyncio.Task[None]"
@@ -247,6 +257,16 @@ class _Process:
                 f"{storage.log.waiting_bytes} bytes were not written within --drain-timeout "
                 f"({limit_ms} ms) and were not acknowledged; is the disk still there?"
             )
+
+
+def _location(begun: Begun) -> Location:
+    location = begun.cookie.location
+    assert location is not None, "a bookie without a location does not start"
+    return location
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 def _wall_ms() -> int:

@@ -98,6 +98,10 @@ class _TimedReplies:
         self._since = loop.time()
         self._frames = {item.number: _size(item) for item in items}
 
+    @property
+    def peer(self) -> object:
+        return self._replies.peer
+
     def acked(self, numbers: Sequence[int]) -> None:
         measures, seconds = self._measures, self._now() - self._since
         for number in numbers:

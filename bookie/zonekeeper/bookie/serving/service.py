@@ -13,7 +13,7 @@ in a task of its own. It is decided again afterwards, because a fence may have c
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from zonekeeper.bookie.disk import waiting
@@ -22,28 +22,20 @@ from zonekeeper.bookie.ledgers.admission import Here
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.segments.log import LogPut
 from zonekeeper.bookie.serving import comparing, listing
-from zonekeeper.bookie.serving.vouching import Vouched, no_vouchers
+from zonekeeper.bookie.serving.capacity import BookieLimits, Capacity
+from zonekeeper.bookie.serving.store_reads import Peer, StoreReads
+from zonekeeper.bookie.serving.vouching import Standings, Vouched, no_standings, no_vouchers
 from zonekeeper.bookie.storage import reading
 from zonekeeper.bookie.storage.ledgers import Ledger
 from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.formats import carriers, errors, openings
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Flags, Frame
 
 #: The one reason for being read-only that a restart keeps.
 BY_PERSON: Final = "by a person's order"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookieLimits:
-    """The limits of what a bookie accepts."""
-
-    #: The most bytes of appends that wait for the disk; more are refused with TooManyRequests.
-    waiting_bytes_max: int = 256 << 20
-    #: The most known ledgers, each of which takes memory. More are refused with TooManyRequests.
-    ledgers_max: int = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +69,21 @@ class BookieServer:
         self._boot_epoch = boot_epoch
         self._version = version
         self._tasks = tasks
-        self._limits = limits or BookieLimits()
+        self._capacity = Capacity(
+            bookie_id, self._log, self._memory, limits or BookieLimits(), tasks
+        )
         self._compacting: asyncio.Task[int] | None = None
         self._draining = False
         #: Why the bookie is read-only, besides a person's order.
         self.conditions: tuple[str, ...] = ()
         self._mode_changed = asyncio.Event()
-        #: Set before the bookie serves; until then no limbo ends.
+        #: Set before the bookie serves; until then no limbo ends, and no ledger is taken in.
         self.vouched: Vouched = no_vouchers
+        self.standing: Standings = no_standings
+        self._store_reads = StoreReads(bookie_id)
+        self._fencing, self._ending_limbo = Peer(), Peer()
         #: The acks of the present batch: for each stream the numbers of its items.
         self._acked: dict[int, tuple[service.Replies, list[int]]] = {}
-        self._measuring = False
-        #: Bytes of frames that are being compared with entries that are here.
-        self._comparing_bytes = 0
         self._log.on_batch = self._tell_acked
 
     @property
@@ -129,6 +123,7 @@ class BookieServer:
     def drain(self) -> None:
         """Take no more appends, and end tails and a compaction; all other work goes on."""
         self._draining = True
+        self._store_reads.end()
         if self._compacting is not None:
             self._compacting.cancel()
         for ledger in self._memory.ledgers.values():
@@ -164,11 +159,11 @@ class BookieServer:
                 case admission.Take():
                     self._hand_over(ledger, frame, answer)
                 case admission.Compare():
-                    self._comparing_bytes += frame.size_bytes
+                    self._capacity.held_bytes += frame.size_bytes
                     self._tasks.create_task(self._append_again(ledger, frame, answer))
                 case admission.Refuse(error=error):
                     answer.refuse(error)
-                case admission.WriteRecord():
+                case admission.WriteRecord() | admission.AskMetadata():
                     raise AssertionError("an append writes nothing but its frame")
 
     async def _append_again(self, ledger: Ledger, frame: Frame, answer: _Answer) -> None:
@@ -179,7 +174,7 @@ class BookieServer:
             answer.refuse(error)
             return
         finally:
-            self._comparing_bytes -= frame.size_bytes
+            self._capacity.held_bytes -= frame.size_bytes
         # Do not ask for ``known`` here: the opening may still be on its way to the disk.
         if self._memory.ledgers.get(ledger.ledger_id) is not ledger:
             answer.refuse(errors.NotOpened(f"ledger {ledger.ledger_id} was deleted meanwhile"))
@@ -217,7 +212,7 @@ class BookieServer:
         there is still room for fences, and for records that forget a ledger, which make room. A
         request that changes nothing needs no room.
         """
-        refusal = self._shutting_down() if self._draining else self._flooded(0)
+        refusal = self._shutting_down() if self._draining else self._capacity.flooded(0)
         if refusal is not None:
             answer.refuse(refusal)
             return
@@ -225,8 +220,16 @@ class BookieServer:
         match ledger.decided(event):
             case [admission.Refuse(error=error)]:
                 answer.refuse(error)
+            case [admission.AskMetadata()]:
+                assert isinstance(event, admission.OpenWanted), "only openings ask for it"
+                if (crowded := self._capacity.crowded(ledger_id)) is not None:
+                    answer.refuse(crowded)
+                    return
+                self._tasks.create_task(self._open_again(event, answer))
             case [admission.WriteRecord(record=record)]:
-                refusal = self._crowded(ledger_id) or self._cramped(record, urgent=True)
+                refusal = self._capacity.crowded(ledger_id) or self._capacity.cramped(
+                    record, urgent=True
+                )
                 if refusal is not None:
                     answer.refuse(refusal)
                     return
@@ -237,6 +240,29 @@ class BookieServer:
             case done:
                 assert not done, "one record says all that such a request changes"
                 self._hand_over(ledger, None, answer)
+
+    async def _open_again(self, event: admission.OpenWanted, answer: _Answer) -> None:
+        """Open a ledger that is not known here, if metadata says that it is one."""
+        size_bytes = openings.size_of(event.opening)
+        self._capacity.held_bytes += size_bytes
+        ledger_id, token = event.opening.ledger_id, event.opening.create_token
+        try:
+            standing = await self._standing(answer.replies.peer, ledger_id)
+        except errors.ProtocolError as error:
+            answer.refuse(error)
+            return
+        finally:
+            self._capacity.held_bytes -= size_bytes
+        buried = self._memory.buried(ledger_id, token)
+        self._change(ledger_id, replace(event, buried=buried, standing=standing), answer)
+
+    async def _standing(self, peer: object, ledger_id: LedgerId) -> admission.Standing:
+        """Read what metadata says of a ledger; raises as ``StoreReads.read`` does."""
+        return await self._store_reads.read(
+            peer,
+            lambda: self.standing(ledger_id),
+            found=lambda standing: isinstance(standing, admission.Stands),
+        )
 
     def _ack(self, answer: _Answer) -> None:
         _, numbers = self._acked.setdefault(id(answer.replies), (answer.replies, []))
@@ -261,43 +287,9 @@ class BookieServer:
                 f"{self._bookie_id} is read-only ({'; '.join(self.read_only_reasons)}); write to "
                 "another bookie"
             )
-        if (flooded := self._flooded(frame.size_bytes)) is not None:
+        if (flooded := self._capacity.flooded(frame.size_bytes)) is not None:
             return flooded
-        return self._cramped(frame, urgent=recovery)
-
-    def _cramped(
-        self, record: LedgerRecord | Frame, *, urgent: bool
-    ) -> errors.ProtocolError | None:
-        """Say why there is no room for a record; None: there is."""
-        if self._log.has_room(record, urgent=urgent):
-            return None
-        self._measure_soon()
-        return errors.InsufficientSpace(
-            f"{self._bookie_id}: {self._log.space.free_bytes} bytes are free, too few beside "
-            "the reserve; make room on its disk, or write to another bookie"
-        )
-
-    def _flooded(self, size_bytes: int) -> errors.ProtocolError | None:
-        """Say why ``size_bytes`` more may not wait for the disk; None: they may."""
-        waiting = self._log.waiting_bytes + self._comparing_bytes
-        most = self._limits.waiting_bytes_max
-        if waiting + size_bytes <= most:
-            return None
-        return errors.TooManyRequests(
-            f"{self._bookie_id}: {waiting} bytes wait for the disk or to be compared, the limit is "
-            f"{most}"
-        )
-
-    def _measure_soon(self) -> None:
-        async def measure() -> None:
-            try:
-                await self._log.measure()
-            finally:
-                self._measuring = False
-
-        if not self._measuring:
-            self._measuring = True
-            self._tasks.create_task(measure())
+        return self._capacity.cramped(frame, urgent=recovery)
 
     # ── ledger state ──
 
@@ -314,6 +306,12 @@ class BookieServer:
         """Fence a ledger, and give it; raises LedgerDeleted if it was collected meanwhile."""
         buried = self._memory.buried(ledger_id, create_token)
         event = admission.FenceWanted(master_key=key, create_token=create_token, buried=buried)
+        if admission.AskMetadata() in self._ledger(ledger_id).decided(event):
+            if (crowded := self._capacity.crowded(ledger_id)) is not None:
+                raise crowded
+            standing = await self._standing(self._fencing, ledger_id)
+            buried = self._memory.buried(ledger_id, create_token)
+            event = replace(event, buried=buried, standing=standing)
         await self._settle(ledger_id, event)
         ledger = self._ledger(ledger_id)
         ledger.refuse_collected()
@@ -339,8 +337,9 @@ class BookieServer:
                 f"{self._bookie_id} was looked at in its start {boot_epoch} and is in "
                 f"{self._boot_epoch} now; its disk may be another one: look at it again"
             )
-        in_limbo = self._known(ledger_id).durable.in_limbo
-        if in_limbo and not await self.vouched(ledger_id, boot_epoch):
+        if self._known(ledger_id).durable.in_limbo and not await self._store_reads.read(
+            self._ending_limbo, lambda: self.vouched(ledger_id, boot_epoch), found=bool
+        ):
             raise errors.NotVouched(
                 f"no repair vouches for ledger {ledger_id} on {self._bookie_id} in its start "
                 f"{boot_epoch}: the ledger stays in limbo until one has looked at every entry"
@@ -354,7 +353,7 @@ class BookieServer:
 
     async def _settle(self, ledger_id: LedgerId, event: admission.Event) -> None:
         """Decide an event, and return when the outcome is safe; raises the error of a refusal."""
-        if (crowded := self._crowded(ledger_id)) is not None:
+        if (crowded := self._capacity.crowded(ledger_id)) is not None:
             raise crowded
         ledger = self._ledger(ledger_id)
         effects = ledger.decide(event)
@@ -458,16 +457,6 @@ class BookieServer:
     def _ledger(self, ledger_id: LedgerId) -> Ledger:
         """Give a ledger; an unknown one is made, but not remembered."""
         return self._memory.find(ledger_id)
-
-    def _crowded(self, ledger_id: LedgerId) -> errors.ProtocolError | None:
-        """Say why an unknown ledger may not be remembered; None: it may, or is known."""
-        ledgers, most = self._memory.ledgers, self._limits.ledgers_max
-        if len(ledgers) < most or ledger_id in ledgers:
-            return None
-        return errors.TooManyRequests(
-            f"{self._bookie_id} knows {len(ledgers)} ledgers, --ledgers is {most}: delete some, "
-            "raise it, or add bookies"
-        )
 
     def _known(self, ledger_id: LedgerId, create_token: int = 0) -> Ledger:
         ledger = self._memory.ledgers.get(ledger_id)

@@ -1,7 +1,8 @@
 """The bookies of a cluster, as one stream of topology snapshots.
 
 Cookies say which bookies exist, and where. The nodes under ``available`` say which are registered.
-Our own records say which are draining. A snapshot puts these together:
+The values of these nodes say how much room a registered bookie has. Our own records say which are
+draining. A snapshot puts these together:
 
 * A bookie with a cookie and without a registration is absent, and keeps its location.
 * A bookie whose cookie is missing, unreadable or without a location is unresolved: in no zone.
@@ -9,6 +10,8 @@ Our own records say which are draining. A snapshot puts these together:
   the lists are read in turn, until one of them is the same before and after the other was read. A
   bookie that changed sides twice meanwhile may be in neither list. So a bookie that has vanished is
   looked for again before it counts as absent.
+* The room of a bookie that does not say it is unknown. So is the room of a bookie that is absent,
+  and for a moment that of a bookie that has just registered.
 * A bookie with an unreadable record counts as draining: it gets no new data until a person has
   looked at the record.
 
@@ -23,9 +26,10 @@ from typing import Final
 
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.formats import cookies
+from zonekeeper.metadata.formats import cookies, service_info
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.formats.records import ForeignRecordError
+from zonekeeper.metadata.formats.service_info import PublishedRoom
 from zonekeeper.metadata.store.background import alongside
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.store.following import Meaning, Meanings, follow_children
@@ -39,6 +43,8 @@ _LOOKS_MAX: Final = 10
 #: A bookie that was registered is absent if this many further reads do not find it either.
 _LOOKS_FOR_VANISHED: Final = 3
 _RETRY_DELAY_MS: Final = 200
+#: The nodes with the registrations of writable and of read-only bookies.
+_SIDES: Final = ("available", "available/readonly")
 
 _logger = logging.getLogger(__name__)
 
@@ -50,8 +56,8 @@ async def watch(cluster: Cluster) -> AsyncIterator[AsyncIterator[Topology]]:
     work = (
         view.follow_cookies(),
         view.follow_records(),
-        view.follow_registrations("available"),
-        view.follow_registrations("available/readonly"),
+        *(view.follow_registrations(side) for side in _SIDES),
+        *(view.follow_rooms(side) for side in _SIDES),
     )
     async with alongside(*work), aclosing(view.snapshots()) as snapshots:
         yield snapshots
@@ -85,6 +91,8 @@ class _View:
         self._locations: dict[BookieId, Location | None] | None = None
         self._draining: dict[BookieId, bool] | None = None
         self._registered: dict[BookieId, Registration] | None = None
+        #: By side: the rooms of the bookies that are registered there.
+        self._rooms: dict[str, dict[BookieId, PublishedRoom | None]] = {}
         self._lists_moved = False
 
     async def follow_cookies(self) -> None:
@@ -108,6 +116,14 @@ class _View:
         async with self._cluster.store.watch_children(path) as states:
             async for _ in states:
                 self._lists_moved = True
+                self._changed.set()
+
+    async def follow_rooms(self, side: str) -> None:
+        meanings = Meanings(self._room)
+        path = self._cluster.root.below(side)
+        async with follow_children(self._cluster.store, path) as states:
+            async for state in states:
+                self._rooms[side] = _by_bookie(meanings.of(state))
                 self._changed.set()
 
     async def snapshots(self) -> AsyncGenerator[Topology, None]:
@@ -147,21 +163,37 @@ class _View:
     def _bookies(self) -> list[Bookie] | None:
         if self._locations is None or self._draining is None or self._registered is None:
             return None
-        return [
-            Bookie(
-                id=bookie,
-                location=self._locations.get(bookie),
-                registration=self._registered.get(bookie, Registration.ABSENT),
-                draining=self._draining.get(bookie, False),
+        if len(self._rooms) < len(_SIDES):
+            return None
+        rooms = {name: room for side in _SIDES for name, room in self._rooms[side].items() if room}
+        found = []
+        for bookie in sorted(self._locations.keys() | self._registered.keys()):
+            registration = self._registered.get(bookie, Registration.ABSENT)
+            room = None if registration is Registration.ABSENT else rooms.get(bookie)
+            found.append(
+                Bookie(
+                    id=bookie,
+                    location=self._locations.get(bookie),
+                    registration=registration,
+                    draining=self._draining.get(bookie, False),
+                    free_bytes=None if room is None else room.free_bytes,
+                    total_bytes=None if room is None else room.total_bytes,
+                )
             )
-            for bookie in sorted(self._locations.keys() | self._registered.keys())
-        ]
+        return found
 
     def _location(self, bookie: str, node: Versioned) -> Location | None:
         try:
             return cookies.parse(node.value).location
         except UnreadableError as error:
             _logger.warning("cookie of %s in %s: %s", bookie, self._cluster, error)
+            return None
+
+    def _room(self, bookie: str, node: Versioned) -> PublishedRoom | None:
+        try:
+            return service_info.parse(node.value).room
+        except UnreadableError as error:
+            _logger.warning("registration of %s in %s: %s", bookie, self._cluster, error)
             return None
 
     def _is_draining(self, bookie: str, node: Versioned) -> bool:

@@ -117,12 +117,21 @@ async def read(cluster: Cluster, bookie: BookieId) -> HeldCollection | None:
     return await record_store.read(cluster, _path(cluster, bookie), CODEC)
 
 
-async def read_all(cluster: Cluster) -> dict[BookieId, HeldCollection]:
-    """Read what all bookies ask."""
+async def read_all(cluster: Cluster) -> dict[BookieId, HeldCollection | UnreadableError]:
+    """Read what all bookies ask; one record that cannot be read does not hide the others."""
     names = await cluster.store.children(_directory(cluster), sync=True) or ()
     bookies = [BookieId(name) for name in names]
-    found = await together(read(cluster, bookie) for bookie in bookies)
+    found = await together(_read_or_error(cluster, bookie) for bookie in bookies)
     return {bookie: held for bookie, held in zip(bookies, found, strict=True) if held is not None}
+
+
+async def _read_or_error(
+    cluster: Cluster, bookie: BookieId
+) -> HeldCollection | UnreadableError | None:
+    try:
+        return await read(cluster, bookie)
+    except UnreadableError as error:
+        return error
 
 
 def watch_all(

@@ -5,6 +5,9 @@ as long as the bookie's session. A change of sides is one transaction, so the bo
 missing for others. A lost session removes the node; the bookie then calls ``register`` again, in
 the new session.
 
+The service info has the room of the bookie, which changes. ``tell_room`` puts the new one into the
+node that stands, and each later registration has it. So a room is never older than the session.
+
 A registration is refused where it would do harm:
 
 * Another session has registered a bookie with this name. The boot epoch tells the cases apart. A
@@ -28,7 +31,7 @@ from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import service_info
 from zonekeeper.metadata.formats.malformed import UnreadableError, stored_at
-from zonekeeper.metadata.formats.service_info import ServiceInfo
+from zonekeeper.metadata.formats.service_info import PublishedRoom, ServiceInfo
 from zonekeeper.metadata.store.background import together
 from zonekeeper.metadata.store.errors import (
     NodeExistsError,
@@ -119,7 +122,7 @@ class Registrar:
     ) -> None:
         self._cluster = cluster
         self._bookie = bookie
-        self._value = service_info.render(info)
+        self._info = info
         self._boot_epoch = info.boot_epoch
         self._patience_ms = session_timeout_ms * 3 // 2
         self._mode: Mode | None = None
@@ -134,6 +137,16 @@ class Registrar:
             await refuse_foreign(self._cluster)
         self._mode = mode
         await self._settle()
+
+    async def tell_room(self, room: PublishedRoom | None) -> None:
+        """Have the room in the registration; return when the store has it.
+
+        A bookie that is not registered has it in its next registration. So has a bookie whose
+        call failed: the caller calls again after a retryable error.
+        """
+        self._info = self._info.with_room(room)
+        if self._mode is not None:
+            await self._settle()
 
     async def taken_away(self, mode: Mode) -> AsyncGenerator[None, None]:
         """Yield whenever the registration on a side may not be what was wanted any more.
@@ -198,7 +211,7 @@ class Registrar:
         The wanted mode may change during the reads here; so it is a parameter. A plan for parts of
         two modes would show the bookie on both sides, or on none.
         """
-        root = self._cluster.root
+        root, value = self._cluster.root, service_info.render(self._info)
         former: list[Write] = []
         writes: list[Write] = []
         for mode, path in (
@@ -218,9 +231,9 @@ class Registrar:
                 if node is not None:
                     writes.append(Delete(path=path, version=node.version))
             elif node is None:
-                writes.insert(0, Create(path=path, value=self._value, ephemeral=True))
-            elif node.value != self._value:
-                writes.append(Put(path=path, value=self._value, version=node.version))
+                writes.insert(0, Create(path=path, value=value, ephemeral=True))
+            elif node.value != value:
+                writes.append(Put(path=path, value=value, version=node.version))
         return former + writes
 
     def _is_former(self, node: Versioned, path: str) -> bool:

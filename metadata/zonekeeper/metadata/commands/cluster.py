@@ -12,6 +12,7 @@ from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store, restored
 from zonekeeper.metadata.cluster.cluster import BookieCounts, Cluster
 from zonekeeper.metadata.commands import exits, opening, options
+from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.policy import rules_data
 from zonekeeper.placement.policy.rules import Policy
@@ -90,7 +91,7 @@ class _Info:
     #: None if none was ever set.
     policy: Policy | None
     restored: bool
-    #: The bookies that wait for a person before they collect.
+    #: The bookies that wait for a person before they collect, or whose question is unreadable.
     waiting: tuple[BookieId, ...]
 
     def plain(self) -> dict[str, object]:
@@ -119,7 +120,7 @@ async def _info(address: str) -> _Info:
             waiting=tuple(
                 bookie
                 for bookie, one in sorted((await held_collections.read_all(found)).items())
-                if one.permit is None
+                if isinstance(one, UnreadableError) or one.permit is None
             ),
         )
 

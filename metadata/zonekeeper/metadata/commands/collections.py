@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import time
 import uuid
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from zonekeeper.metadata.bookies.held_collections import HeldCollection, Permit
 from zonekeeper.metadata.cluster import timeline
 from zonekeeper.metadata.cluster.timeline import Event
 from zonekeeper.metadata.commands import exits, opening, options
+from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.store import errors
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.zones.gate import Person
@@ -44,16 +46,17 @@ def collections_command(
     A bookie waits if more than a tenth of its ledgers, and more than 1,000, are gone from the
     metadata without a record of their deletion. The metadata may have been damaged, or ledgers
     were deleted by another program. What is permitted is deleted by the bookies for good. A
-    permission is for exactly the ledgers that are shown.
+    permission is for exactly the ledgers that are shown. A question that cannot be read is named
+    with its node, and hides no other; the exit code is 1.
     """
     if reason is not None and (fault := Person(name=_BY, reason=reason).fault()):
         raise click.BadParameter(fault, param_hint="--permit")
     with exits.reported():
-        held = asyncio.run(_held(address, tuple(map(BookieId, bookies))))
+        held, unreadable = asyncio.run(_held(address, tuple(map(BookieId, bookies))))
         as_json = output == "json"
         asked = {bookie: one for bookie, one in held.items() if one.permit is None}
         if not as_json:
-            click.echo(_text(held), err=reason is not None)
+            click.echo(_text(held, unreadable), err=reason is not None)
         if reason is not None and asked:
             if not yes:
                 count = sum(one.ledgers for one in asked.values())
@@ -67,20 +70,27 @@ def collections_command(
     if as_json:
         plain = {bookie: _plain(one) for bookie, one in held.items()}
         permitted = sorted(asked) if reason is not None else []
-        click.echo(json.dumps({"waiting": plain, "permitted": permitted}, indent=2, sort_keys=True))
+        whole = {"waiting": plain, "permitted": permitted, "unreadable": unreadable}
+        click.echo(json.dumps(whole, indent=2, sort_keys=True))
     elif reason is not None:
         click.echo(f"permitted: {', '.join(sorted(asked)) or 'nothing waited'}")
+    sys.exit(exits.answer(yes=not unreadable))
 
 
-def _text(held: Mapping[BookieId, HeldCollection]) -> str:
-    if not held:
+def _text(held: Mapping[BookieId, HeldCollection], unreadable: Mapping[BookieId, str]) -> str:
+    if not held and not unreadable:
         return "no bookie waits to collect"
-    return "\n".join(
-        f"{bookie}: {one.ledgers} of {one.known} ledgers are gone without a record of their "
+    lines = {
+        bookie: f"{one.ledgers} of {one.known} ledgers are gone without a record of their "
         f"deletion, from {one.first} to {one.last}; asked at {_when(one.at_ms)}, "
         + ("not permitted" if one.permit is None else f"permitted: {one.permit.reason}")
-        for bookie, one in sorted(held.items())
-    )
+        for bookie, one in held.items()
+    } | {
+        bookie: f"its question cannot be read: {fault}; the bookie collects nothing. Remove that "
+        "node with a tool of the store, and the bookie asks anew"
+        for bookie, fault in unreadable.items()
+    }
+    return "\n".join(f"{bookie}: {line}" for bookie, line in sorted(lines.items()))
 
 
 def _plain(one: HeldCollection) -> dict[str, object]:
@@ -98,13 +108,24 @@ def _when(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
-async def _held(address: str, wanted: tuple[BookieId, ...]) -> dict[BookieId, HeldCollection]:
+async def _held(
+    address: str, wanted: tuple[BookieId, ...]
+) -> tuple[dict[BookieId, HeldCollection], dict[BookieId, str]]:
+    """Give what the wanted bookies ask, and the faults of what cannot be read."""
     async with opening.opened_cluster(address) as cluster:
-        held = await held_collections.read_all(cluster)
+        found = await held_collections.read_all(cluster)
     for bookie in wanted:
-        if bookie not in held:
+        if bookie not in found:
             raise exits.RefusedCommand(f"{bookie} does not wait to collect; nothing was permitted")
-    return {bookie: one for bookie, one in held.items() if not wanted or bookie in wanted}
+    held, unreadable = dict[BookieId, HeldCollection](), dict[BookieId, str]()
+    for bookie, one in found.items():
+        if wanted and bookie not in wanted:
+            continue
+        if isinstance(one, UnreadableError):
+            unreadable[bookie] = str(one)
+        else:
+            held[bookie] = one
+    return held, unreadable
 
 
 async def _permit(address: str, asked: Mapping[BookieId, HeldCollection], reason: str) -> None:

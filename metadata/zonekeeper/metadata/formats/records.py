@@ -50,12 +50,18 @@ def parse(raw: bytes, instance: str) -> dict[str, Plain]:
 
 
 def parse_object(raw: bytes) -> dict[str, Plain]:
-    """Read a JSON object of any content, with no key twice and only the numbers that JSON has."""
+    """Read a JSON object of any content, with no key twice and only the numbers that JSON has.
+
+    Whatever is read can be written again. JSON can spell half of a character that takes two code
+    units, and UTF-8 cannot; such a text is malformed.
+    """
     check_size(raw, "a record")
     try:
         data = json.loads(
             raw.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant
         )
+        if b"\\u" in raw:
+            json.dumps(data, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise MalformedError(Flaw.BAD_TEXT, f"no JSON: {error}") from error
     if not isinstance(data, dict):

@@ -6,10 +6,15 @@
 This is the value of a bookie's node under ``available``. A bookie of ours has the endpoint
 ``bookie`` with the protocol ``zonekeeper-grpc``; a registration without it is foreign. The location
 in the properties is a copy for people to read: the authority is the cookie.
+
+A property is a text that readers may ignore, Apache's and older ones of ours. So the room of a
+bookie is one: ``room: v1 free=<bytes> total=<bytes>``. A room of another version, or one that makes
+no sense, is an unknown room, and never a reason to refuse the registration.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, check_size
@@ -30,9 +35,12 @@ TLS: Final = "tls"
 HTTP_SERVER: Final = "httpserver"
 LOCATION_PROPERTY: Final = "networkLocation"
 BOOT_PROPERTY: Final = "bootEpoch"
+ROOM_PROPERTY: Final = "room"
 PORT_MAX: Final = 65_535
 #: Enough digits for any number of starts of a bookie.
 _BOOT_DIGITS_MAX: Final = 18
+#: Enough digits for any device: ``10 ** 18`` bytes are an exabyte.
+_ROOM: Final = re.compile(r"v1 free=([0-9]{1,18}) total=([0-9]{1,18})", re.ASCII)
 
 _ENDPOINT: Final = Schema(
     "endpoint",
@@ -66,6 +74,21 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRoom:
+    """The room of a bookie's devices: ``0 <= free <= total`` and ``0 < total``, in bytes."""
+
+    free_bytes: int
+    total_bytes: int
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.free_bytes <= self.total_bytes, "no device has more free than it has"
+        assert self.total_bytes > 0, "a device without room is of unknown room"
+
+    def __str__(self) -> str:
+        return f"v1 free={self.free_bytes} total={self.total_bytes}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceInfo:
     """All addresses of a bookie, and what the bookie says about itself."""
 
@@ -88,6 +111,22 @@ class ServiceInfo:
         text = self.properties.get(BOOT_PROPERTY, "")
         says = text.isascii() and text.isdecimal() and len(text) <= _BOOT_DIGITS_MAX
         return int(text) if says else None
+
+    @property
+    def room(self) -> PublishedRoom | None:
+        """The room that the bookie had when it last said so; None if that is unknown."""
+        says = _ROOM.fullmatch(self.properties.get(ROOM_PROPERTY, ""))
+        if says is None:
+            return None
+        free, total = int(says[1]), int(says[2])
+        return PublishedRoom(free_bytes=free, total_bytes=total) if free <= total > 0 else None
+
+    def with_room(self, room: PublishedRoom | None) -> "ServiceInfo":
+        """Give the same service info with another room; None: the room is unknown."""
+        properties = {key: text for key, text in self.properties.items() if key != ROOM_PROPERTY}
+        if room is not None:
+            properties[ROOM_PROPERTY] = str(room)
+        return replace(self, properties=properties)
 
 
 def of_bookie(

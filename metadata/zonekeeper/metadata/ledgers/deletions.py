@@ -12,7 +12,8 @@ A record holds ranges of ids, one kind of deleter, and the times of its first an
 Every ``FOLD_EVERY``-th deletion folds the young records of each deleter into one. A folded record
 is closed when it is a day old or full. Closed records go after ``KEPT_DAYS``: by then each bookie
 that was there has collected. At most ``FOLDED_MAX`` stay. A bookie that comes back later finds
-ledgers without a record, and asks a person if they are many.
+ledgers without a record, and asks a person if they are many. A deleter whose clock is more than
+``KEPT_DAYS`` ahead removes records too early, with the same outcome.
 """
 
 from bisect import bisect_left, bisect_right

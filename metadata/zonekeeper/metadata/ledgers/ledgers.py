@@ -247,21 +247,30 @@ def _read(cluster: Cluster, ledger_id: LedgerId, raw: bytes, version: int) -> St
 async def _create(
     cluster: Cluster, ledger_id: LedgerId, metadata: LedgerMetadata
 ) -> StoredLedger | None:
-    """Create a ledger with an id; None if another ledger has it."""
+    """Create a ledger with an id; None if another ledger has it.
+
+    An error says ``maybe_applied`` also if only an earlier attempt may have been applied.
+    """
     where, value = path(cluster, ledger_id), ledger_format.render(metadata)
-    for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
-        try:
-            await cluster.store.create(where, value, make_parents=True)
-        except NodeExistsError:
-            there = await read(cluster, ledger_id, sync=True)
-            if there is not None:
-                is_ours = there.metadata.create_token == metadata.create_token
-                return there if is_ours else None
-        except StoreError as error:
-            if not error.maybe_applied or attempts_left == 0:
-                raise
-        else:
-            return StoredLedger(id=ledger_id, metadata=metadata, version=0)
-    raise VersionConflictError(
-        "comes and goes while it is created", store=cluster.store.name, path=where
-    )
+    in_doubt = False
+    try:
+        for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
+            try:
+                await cluster.store.create(where, value, make_parents=True)
+            except NodeExistsError:
+                there = await read(cluster, ledger_id, sync=True)
+                if there is not None:
+                    is_ours = there.metadata.create_token == metadata.create_token
+                    return there if is_ours else None
+            except StoreError as error:
+                if not error.maybe_applied or attempts_left == 0:
+                    raise
+                in_doubt = True
+            else:
+                return StoredLedger(id=ledger_id, metadata=metadata, version=0)
+        raise VersionConflictError(
+            "comes and goes while it is created", store=cluster.store.name, path=where
+        )
+    except StoreError as error:
+        error.maybe_applied = error.maybe_applied or in_doubt
+        raise

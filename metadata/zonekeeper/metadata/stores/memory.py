@@ -154,7 +154,8 @@ class MemoryStore(MetadataStore):
         loop = asyncio.get_running_loop()
         if self.read_lag_ms:
             loop.call_later(self.read_lag_ms / 1000, self._deliver, change)
-        elif self._notices:
+        elif any(key in self._notices for key in change.keys):
+            # A notice that is armed from now on is armed by a read that sees this change.
             loop.call_soon(self._deliver, change)
 
     def _deliver(self, change: Change) -> None:

@@ -15,10 +15,17 @@ or dies. Meanwhile no process can see its lease run out, so nothing is broken by
 **Journal.** A write-ahead log, because then readers never wait and a commit costs one fsync; and
 ``synchronous=FULL``, because an acknowledged write must survive a crash of the machine. The log
 needs memory that processes share. No network file system has that, so those are refused at opening.
+
+**Access.** The metadata has the passwords of ledgers. So a new file belongs to its owner alone, and
+SQLite gives the same mode to the files beside it. A file that an earlier version made is closed to
+all users but its owner and its group. An owner who wants a group to use the store says so by the
+file's mode.
 """
 
 import contextlib
+import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +50,10 @@ _FORMAT: Final = 1
 
 #: The pause between attempts to switch a new file to its journal: SQLite does not wait for that.
 _SWITCH_RETRY_SECONDS: Final = 0.02
+
+_OWNER_ONLY: Final = 0o600
+#: The file, its write-ahead log, and the memory that processes share.
+_SUFFIXES: Final = ("", "-wal", "-shm")
 
 #: A reader waits only while the log is recovered after a crash, or begun again.
 _READ_WAIT_MS: Final = 5_000
@@ -125,6 +136,7 @@ class StoreFile:
 
     def open(self, deadline_ms: int) -> None:
         """Connect; create the tables in an empty file; refuse a file that is not ours."""
+        _close_to_others(self._path)
         with self._translated():
             self._connection = sqlite3.connect(self._path, isolation_level=None)
             with self._reading():  # one state: another process may be making the tables now
@@ -424,3 +436,19 @@ def _primary_code(error: sqlite3.Error) -> int:
 
 def _is_busy(error: sqlite3.Error) -> bool:
     return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _close_to_others(path: Path) -> None:
+    """Make the file for its owner alone; take from other users what an earlier version gave them.
+
+    What fails here is left to SQLite, which says why it cannot use the file. Only its owner can
+    change a file's mode.
+    """
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ONLY))
+    for suffix in _SUFFIXES:
+        with contextlib.suppress(OSError):
+            file = path.with_name(path.name + suffix)
+            mode = stat.S_IMODE(file.stat().st_mode)
+            if mode & stat.S_IRWXO:
+                file.chmod(mode & ~stat.S_IRWXO)

@@ -12,6 +12,8 @@ to the loop by ``call_soon_threadsafe``. Some behaviour of kazoo must be known:
   since, and not more than one (``_Alarm``).
 - kazoo says "closed" and "connection lost" also of requests that may have been sent, or may still
   be sent. So a write with these errors is unknown.
+- kazoo knows the codes of errors that ZooKeeper had at its time. At any other one, its connection
+  thread would end for good. So it is given an error for these too (``_Codes``).
 - kazoo does not tell how long a session the server granted. So the server's answer is read on its
   way into kazoo.
 - kazoo's logger prints credentials at DEBUG, so its level is kept above that.
@@ -31,6 +33,8 @@ from kazoo import security
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.interfaces import IAsyncResult
+from kazoo.protocol import connection as kazoo_connection
+from kazoo.protocol import serialization as kazoo_serialization
 from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
@@ -357,6 +361,21 @@ _UNKNOWNS: Final[_Table] = (
         "the connection broke",
     ),
 )
+
+
+class _UnknownCodeError(kazoo_errors.ZookeeperError):  # type: ignore[misc] # kazoo has no types
+    """The server answered with a code that kazoo does not know."""
+
+
+class _Codes(dict[int, Callable[[], Exception]]):
+    """Errors by their codes: those that kazoo knows, and one for all others."""
+
+    def __missing__(self, code: int) -> Callable[[], Exception]:
+        return partial(_UnknownCodeError, code)
+
+
+kazoo_connection.EXCEPTIONS = _Codes(kazoo_errors.EXCEPTIONS)
+kazoo_serialization.EXCEPTIONS = kazoo_connection.EXCEPTIONS
 
 _BYSTANDERS: Final = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
 

@@ -30,6 +30,7 @@ LATER: Final[Mapping[str, bool]] = MappingProxyType({"later": True})
 
 _SHOWN_MAX: Final = 60
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+DNS_LABEL_RULE: Final = "must be a DNS label: lower case letters, digits and -, at most 63"
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,13 +311,17 @@ class Names:
         if not isinstance(name, str):
             rule = "must be a text (YAML reads no, on and 1 as something else)"
             return Problem(where, shown(name), rule, 'put it in quotes: "no"')
-        if not _DNS_LABEL.fullmatch(name):
-            rule = "must be a DNS label: lower case letters, digits and -, at most 63"
-            return Problem(where, shown(name), rule, "write for example eu-west-1a")
+        if not is_dns_label(name):
+            return Problem(where, shown(name), DNS_LABEL_RULE, "write for example eu-west-1a")
         if name in names[:index]:
             first = names.index(name)
             return Problem(where, shown(name), f"duplicates {path}[{first}]", "remove one of them")
         return None
+
+
+def is_dns_label(text: str) -> bool:
+    """Can this be one of ``Names``?"""
+    return _DNS_LABEL.fullmatch(text) is not None
 
 
 Kind: TypeAlias = Whole | Number | Duration | Size | Flag | OneOf | Text | Names

@@ -1,11 +1,11 @@
 """Pools: the bookies of one unit that accept ensembles, ready for a weighted draw.
 
 The weight of a bookie is its free space, so that disks fill evenly. Two rules change it, and both
-depend on all bookies of a cluster, not on one pool. A bookie whose free space is unknown has the
-smallest known weight. No weight is above a multiple of the median, so that a new and empty bookie
-does not get nearly all new ledgers. Both rules are applied by arithmetic while drawing. A pool is
-sorted by weight and has running sums, so a draw costs O(log n) under any floor and cap, and a
-change of the median changes no pool.
+depend on all bookies that data may go to, not on one pool. No weight is above a multiple of the
+median, so that a new and empty bookie does not get nearly all new ledgers. A bookie whose free
+space is unknown has the mean of all known weights: it is neither avoided nor preferred. Both rules
+are applied by arithmetic while drawing. A pool is sorted by weight and has running sums, so a draw
+costs O(log n) under any weighting, and a change of the median changes no pool.
 """
 
 import bisect
@@ -25,14 +25,14 @@ DRAWS_MAX: Final = 16
 class Weighting:
     """The rule by which free space becomes weight today, for all pools of a topology."""
 
-    #: The weight of a bookie whose free space is unknown.
-    floor: int
+    #: The weight of a bookie whose free space is unknown: ``1 <= unknown``, within the cap.
+    unknown: int
     #: The largest weight; None if there is no limit.
     cap: int | None
 
     def of(self, free_bytes: int) -> int:
         """Give the weight for a number of free bytes; 0 means unknown."""
-        weight = free_bytes or self.floor
+        weight = free_bytes or self.unknown
         return weight if self.cap is None else min(weight, self.cap)
 
 
@@ -53,6 +53,11 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self._ids)
+
+    @property
+    def known_bytes(self) -> tuple[int, ...]:
+        """The free bytes of the bookies that say them, sorted."""
+        return self._weights[bisect.bisect_right(self._weights, 0) :]
 
     def changed(
         self, gone: Container[BookieId], put: Iterable[tuple[int, BookieId]] = ()
@@ -98,14 +103,25 @@ class Pool:
     def _index_at(self, point: int, weighting: Weighting) -> int:
         """Give the index of the bookie whose share of the total weight contains a point."""
         unknown, capped = self._bounds(weighting)
-        floor = weighting.of(0)
-        if point < unknown * floor:
-            return point // floor
-        point -= unknown * floor
+        weight = weighting.of(0)
+        if point < unknown * weight:
+            return point // weight
+        point -= unknown * weight
         if point < self._sums[capped] - self._sums[unknown]:
             return bisect.bisect_right(self._sums, point + self._sums[unknown]) - 1
         assert weighting.cap is not None, "without a cap nothing lies above it"
         return capped + (point - self._sums[capped] + self._sums[unknown]) // weighting.cap
+
+
+def weighting_of(pools: Iterable[Pool], cap_multiple: float) -> Weighting:
+    """Say how free space becomes weight for the bookies of these pools; 0: there is no cap."""
+    known = sorted(free_bytes for pool in pools for free_bytes in pool.known_bytes)
+    if not known:
+        return Weighting(unknown=1, cap=None)
+    median = (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2
+    cap = max(1, int(cap_multiple * median)) if cap_multiple > 0 else None
+    total = sum(known) if cap is None else sum(min(free_bytes, cap) for free_bytes in known)
+    return Weighting(unknown=total // len(known), cap=cap)
 
 
 def draw_from(weights: Mapping[BookieId, int], chance: Chance) -> BookieId:

@@ -7,9 +7,7 @@ registered keeps its location, because its cookie does.
 Equal content gives equal choices: a view does not remember in which order it came about.
 """
 
-import bisect
 import enum
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +16,7 @@ from typing import Final
 
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.locations import Location
-from zonekeeper.placement.base.pools import Pool, Weighting
+from zonekeeper.placement.base.pools import Pool, Weighting, weighting_of
 
 _EMPTY: Final = Pool()
 
@@ -42,13 +40,20 @@ class Bookie:
     registration: Registration = Registration.WRITABLE
     #: The bookie is to be removed: it serves reads, and gets no new ensembles.
     draining: bool = False
-    #: Free disk bytes, the weight for placement; None or 0 if unknown.
+    #: Free disk bytes, the weight for placement; None if unknown. A full disk is not unknown.
     free_bytes: int | None = None
+    #: The size of its disks; None if unknown.
+    total_bytes: int | None = None
 
     @property
     def accepts_ensembles(self) -> bool:
         """May a new ensemble name this bookie?"""
         return self.registration is Registration.WRITABLE and not self.draining
+
+    @property
+    def pool_bytes(self) -> int:
+        """Give the free bytes as a pool counts them: 0 if unknown, and at least 1 if known."""
+        return 0 if self.free_bytes is None else max(1, self.free_bytes)
 
     @property
     def readable(self) -> bool:
@@ -66,8 +71,6 @@ class _View:
     #: By location, the bookies that accept ensembles; sorted by location, without empty pools.
     pools: Mapping[Location, Pool] = field(default_factory=dict)
     unresolved: Pool = _EMPTY
-    #: The known free bytes of all bookies that accept ensembles, sorted.
-    known_bytes: "array[int]" = field(default_factory=lambda: array("Q"))
 
     def changed(self, remove: Iterable[BookieId], put: Mapping[BookieId, Bookie]) -> "_View":
         touched = {*remove, *put}
@@ -88,7 +91,6 @@ class _View:
             residents=+residents,
             pools=pools,
             unresolved=unresolved,
-            known_bytes=_changed_bytes(self.known_bytes, gone, new),
         )
 
     def _changed_pools(
@@ -99,7 +101,7 @@ class _View:
             leaving[bookie.location].add(bookie.id)
         joining: defaultdict[Location | None, list[tuple[int, BookieId]]] = defaultdict(list)
         for bookie in new:
-            joining[bookie.location].append((bookie.free_bytes or 0, bookie.id))
+            joining[bookie.location].append((bookie.pool_bytes, bookie.id))
 
         pools, unresolved = dict(self.pools), self.unresolved
         for location in {*leaving, *joining}:
@@ -116,7 +118,7 @@ class _View:
 class Topology:
     """An immutable view of all bookies, by id and by location."""
 
-    __slots__ = ("_view",)
+    __slots__ = ("_view", "_weightings")
 
     def __init__(
         self,
@@ -128,6 +130,8 @@ class Topology:
         """Make a view of these bookies; ``since`` and ``remove`` are for ``updated``."""
         put = {bookie.id: bookie for bookie in bookies}
         self._view = (_View() if since is None else since).changed(remove, put)
+        #: The weightings that were asked for, by cap and zones. Each follows from the pools.
+        self._weightings: dict[tuple[float, tuple[ZoneName, ...]], Weighting] = {}
 
     def __len__(self) -> int:
         return len(self._view.bookies)
@@ -163,29 +167,18 @@ class Topology:
         """The bookies that would accept ensembles, but have no location."""
         return self._view.unresolved
 
-    def weighting(self, cap_multiple: float) -> Weighting:
-        """Say how free space becomes weight; a ``cap_multiple`` of 0 means no cap."""
-        known = self._view.known_bytes
-        if not known:
-            return Weighting(floor=1, cap=None)
-        median = (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2
-        cap = max(1, int(cap_multiple * median)) if cap_multiple > 0 else None
-        return Weighting(floor=known[0], cap=cap)
+    def weighting(self, cap_multiple: float, zones: tuple[ZoneName, ...]) -> Weighting:
+        """Say how free space becomes weight, by the bookies of these zones that accept ensembles.
+
+        A ``cap_multiple`` of 0 means no cap. Bookies elsewhere have no say: they get no data.
+        """
+        asked = (cap_multiple, zones)
+        found = self._weightings.get(asked)
+        if found is None:
+            pools = [pool for where, pool in self._view.pools.items() if where.zone in zones]
+            found = self._weightings[asked] = weighting_of(pools, cap_multiple)
+        return found
 
     def updated(self, *, put: Iterable[Bookie] = (), remove: Iterable[BookieId] = ()) -> "Topology":
         """Give the view after a change; a bookie in both ``remove`` and ``put`` is put."""
         return Topology(put, since=self._view, remove=remove)
-
-
-def _changed_bytes(known: "array[int]", gone: list[Bookie], new: list[Bookie]) -> "array[int]":
-    """Give the sorted free bytes after a change: few are inserted, for many all are sorted."""
-    old = [bookie.free_bytes for bookie in gone if bookie.free_bytes]
-    fresh = [bookie.free_bytes for bookie in new if bookie.free_bytes]
-    changed = array("Q", known)
-    for weight in old:
-        del changed[bisect.bisect_left(changed, weight)]
-    if len(fresh) * 10 > len(changed):
-        return array("Q", sorted([*changed, *fresh]))
-    for weight in fresh:
-        bisect.insort(changed, weight)
-    return changed

@@ -1,37 +1,47 @@
-"""Repair to adhere: the fewest new members that bring an ensemble back to the best level.
+"""Repair to adhere: the fewest moves that bring an ensemble back to the best level.
 
 An ensemble that was chosen while a zone was down is SOFT. It stays SOFT when the zone is back,
-unless copies are moved. Each move copies data, so the plan has as few moves as possible. It tries
-sets of positions, the smallest sets first and those of one size in order, until one set can be
-filled so that the level is reached. The level to reach is STRICT. It is SOFT if STRICT cannot be
-reached and the ensemble is FAIL. The plan is empty if the ensemble has that level already, or if
-its level cannot be raised today.
+unless copies are moved. Each move copies data, so the plan has as few moves as possible
+(``fewest``). The level to reach is STRICT. It is SOFT if STRICT cannot be reached and the ensemble
+is FAIL. The plan is empty if the ensemble has that level already, or if no bookies that there are
+today can raise it.
+
+In a striped ensemble (E > Qw) members also change places. So a ring that names every bookie of the
+cluster is brought back to STRICT if one of its permutations is STRICT. The plan is carried out as
+one swap of the whole ensemble: a member that gets another position first takes the entries of that
+position, and keeps those of its old one. So the ensemble names no bookie twice at any time, every
+entry has its write quorum before and after the swap, and no free bookie is needed in between. With
+E = Qw each entry is on all members, and a permutation changes nothing.
 
 A plan makes no concessions, because it is not urgent: newcomers are neither quarantined nor in an
-avoided zone. A member that is down counts as standing where it stands; to replace it is another
-job. The work is bounded. A plan whose search was cut short says so (``cut``): a plan with fewer
-moves, or a plan at all, may exist. Before the planner gives up on a wide ensemble, it opens at once
-all positions in zones that have more than their share of members.
+avoided zone, and a member takes another position only if a new ensemble could name it. A member
+that is down counts as standing where it stands; to replace it is another job. The work is bounded.
+A plan whose search was cut short says so (``cut``): a plan with fewer moves, or a plan at all, may
+exist. A wide ring that needs many moves is then planned less well, or chosen anew as a whole.
 """
 
-import itertools
-from collections.abc import Iterator, Sequence, Set
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.placement.ensembles import adherence
+from zonekeeper.placement.ensembles import adherence, fewest
 from zonekeeper.placement.ensembles.candidates import Candidates, EnsembleRequest
-from zonekeeper.placement.ensembles.search import STEPS_MAX, Board, Goal, Search
+from zonekeeper.placement.ensembles.fewest import Ring
+from zonekeeper.placement.ensembles.search import Board, Filling, Goal, Search
 
-#: The number of sets of positions that one plan may try; up to twelve positions that is all sets.
-SETS_MAX: Final = 4095
+#: The number of placements that may be tried to see whether a level can be reached at all.
+ANEW_STEPS_MAX: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """One move: the entries of the ledger that ``leaving`` holds are copied to ``joining``."""
+    """One move: the entries of the position are copied to ``joining``, unless it has them.
+
+    ``joining`` may be a member that leaves another position.
+    """
 
     position: int
     leaving: BookieId
@@ -50,7 +60,7 @@ class MovePlan:
 
 
 def plan(request: EnsembleRequest, ensemble: Sequence[BookieId], chance: Chance) -> MovePlan:
-    """Plan the fewest replacements that reach the best level."""
+    """Plan the fewest moves that reach the best level."""
     planner = _Planner(request, tuple(ensemble), chance)
     before = adherence.judge(ensemble, request.quorums, request.rules, request.topology)
     for level, zones in _levels_above(before.level, request):
@@ -86,74 +96,92 @@ def _levels_above(
 
 
 class _Planner:
-    """Tries sets of positions; the candidates are the same for all of them."""
+    """Asks for one goal after the other; the candidates are the same for all of them."""
 
     def __init__(
         self, request: EnsembleRequest, ensemble: tuple[BookieId, ...], chance: Chance
     ) -> None:
         self._ensemble, self._chance = ensemble, chance
         self._candidates = Candidates(request, ensemble)
-        self._steps_left = STEPS_MAX
+        board = self._candidates.board
+        self._standing = tuple(unit for unit in board.taken if unit is not None)
+        #: By position: may the member take another position?
+        self._returns = tuple(
+            len(ensemble) > board.write
+            and not board.units[unit].price
+            and _may_join(request, bookie)
+            for bookie, unit in zip(ensemble, self._standing, strict=True)
+        )
         self.cut = False
 
     def fewest(self, goal: Goal) -> tuple[BookieId, ...] | None:
         """Give an ensemble that meets the goal and keeps as many members as possible."""
-        if not self._conceivable(goal):
+        search = Search(self._anew(), self._chance, ANEW_STEPS_MAX)
+        anew = search.find(goal)
+        if anew is None and not search.cut:
             return None
-        size = len(self._ensemble)
-        sets = (
-            frozenset(positions)
-            for number in range(1, size + 1)
-            for positions in itertools.combinations(range(size), number)
-        )
-        for tried, positions in enumerate(sets):
-            if tried == SETS_MAX or not self._steps_left:
-                self.cut = True
-                break
-            if (found := self._filled(goal, positions)) is not None:
-                return found
-        if self.cut:
-            self._steps_left = STEPS_MAX
-            for positions in self._crowded():
-                if (found := self._filled(goal, positions)) is not None:
-                    return found
-        return None
+        ring = Ring(board=self._candidates.board, zones=goal.zones, returns=self._returns)
+        found = fewest.fewest_changes(ring, self._chance)
+        self.cut = self.cut or found.cut
+        units = found.units
+        if units is None and found.cut and anew is not None and self._can_have(anew.units):
+            units = anew.units
+        return None if units is None else self._drawn(units)
 
-    def _filled(self, goal: Goal, opened: Set[int]) -> tuple[BookieId, ...] | None:
-        """Give an ensemble that meets the goal and keeps the members at other positions."""
-        board = self._candidates.board
-        taken = tuple(None if at in opened else unit for at, unit in enumerate(board.taken))
-        search = Search(replace(board, taken=taken), self._chance, self._steps_left)
-        filling = search.find(goal)
-        self._steps_left -= search.steps
-        self.cut = self.cut or search.cut
-        if filling is None:
-            return None
-        kept = [None if at in opened else bookie for at, bookie in enumerate(self._ensemble)]
-        return self._candidates.draw(filling, kept, self._chance).ensemble
-
-    def _crowded(self) -> Iterator[frozenset[int]]:
-        """Give positions in zones that have more members than their share: some, then all.
-
-        Write sets that span all zones repeat one pattern of zones. So when a zone was away, its
-        positions are a write quorum apart, and members in other zones took them.
-        """
-        board = self._candidates.board
-        size, write = len(board.taken), board.write
-        zones = [None if unit is None else board.units[unit].zone for unit in board.taken]
-        share = size / len({unit.zone for unit in board.units})
-        crowded = [at for at in range(size) if zones.count(zones[at]) > share]
-        for first in range(write):
-            yield frozenset(at for at in crowded if at % write == first)
-        yield frozenset(crowded)
-
-    def _conceivable(self, goal: Goal) -> bool:
-        """Could any set of positions meet the goal, if all members and candidates could move?"""
+    def _anew(self) -> Board:
+        """Give the board with all positions open, as if every member could take any of them."""
         board = self._candidates.board
         units = []
         for number, unit in enumerate(board.units):
-            fresh = board.taken.count(number) + (0 if unit.price else unit.fresh)
+            fresh = self._standing.count(number) + _fresh(board, number)
             units.append(replace(unit, fresh=fresh, reserve=0, price=0))
-        anew = Board(write=board.write, units=tuple(units), taken=(None,) * len(board.taken))
-        search = Search(anew, self._chance)
-        return search.find(goal) is not None or search.cut
+        return Board(write=board.write, units=tuple(units), taken=(None,) * len(board.taken))
+
+    def _can_have(self, units: Sequence[int]) -> bool:
+        """Are there enough bookies for all positions that get another unit?"""
+        board, left = self._candidates.board, self._leaving(units)
+        joining = [new for old, new in zip(self._standing, units, strict=True) if old != new]
+        return all(
+            joining.count(number) <= _fresh(board, number) + len(left[number])
+            for number in set(joining)
+        )
+
+    def _leaving(self, units: Sequence[int]) -> defaultdict[int, list[BookieId]]:
+        """Give, by unit, the members that leave their positions and may take others."""
+        leaving: defaultdict[int, list[BookieId]] = defaultdict(list)
+        for at, (old, new) in enumerate(zip(self._standing, units, strict=True)):
+            if old != new and self._returns[at]:
+                leaving[old].append(self._ensemble[at])
+        return leaving
+
+    def _drawn(self, units: tuple[int, ...]) -> tuple[BookieId, ...]:
+        """Give a bookie for each position; members change places where no other bookie is left."""
+        board, leaving = self._candidates.board, self._leaving(units)
+        fresh = [_fresh(board, number) for number in range(len(board.units))]
+        kept: list[BookieId | None] = []
+        for at, (old, new) in enumerate(zip(self._standing, units, strict=True)):
+            if old == new:
+                kept.append(self._ensemble[at])
+            elif fresh[new]:
+                fresh[new] -= 1
+                kept.append(None)
+            else:
+                kept.append(leaving[new].pop())
+        filling = Filling(units=units, cost=0, clashes=0)
+        return self._candidates.draw(filling, kept, self._chance).ensemble
+
+
+def _fresh(board: Board, number: int) -> int:
+    """Count the bookies of a unit that may join without a concession and are no members."""
+    return 0 if board.units[number].price else board.units[number].fresh
+
+
+def _may_join(request: EnsembleRequest, bookie_id: BookieId) -> bool:
+    bookie = request.topology.get(bookie_id)
+    avoid = request.avoid
+    return (
+        bookie is not None
+        and bookie.accepts_ensembles
+        and bookie_id not in avoid.bookies
+        and bookie_id not in avoid.quarantined
+    )

@@ -84,7 +84,7 @@ class Candidates:
         self._price_avoided = len(kept) + 1
         #: More than any number of newcomers in avoided zones and in quarantine cost together.
         self._price_outside = (len(kept) + 1) ** 2
-        self._weighting = request.topology.weighting(request.rules.weight_cap)
+        self._weighting = request.topology.weighting(request.rules.weight_cap, request.rules.zones)
         stays = {bookie for bookie in kept if bookie is not None}
         self._barred = request.avoid.bookies | leaving | stays
         self._reserve = self._quarantined_by_unit()
@@ -154,7 +154,7 @@ class Candidates:
         for bookie_id in self._barred_from_fresh:
             bookie = self._topology.get(bookie_id)
             if bookie is not None and bookie.accepts_ensembles:
-                weights[bookie.location] += self._weighting.of(bookie.free_bytes or 0)
+                weights[bookie.location] += self._weighting.of(bookie.pool_bytes)
                 counts[bookie.location] += 1
         return weights, counts
 
@@ -214,5 +214,5 @@ class Candidates:
         for bookie_id in self._reserve[location]:
             bookie = self._topology.get(bookie_id)
             if bookie is not None and bookie_id not in drawn:
-                weights[bookie_id] = self._weighting.of(bookie.free_bytes or 0)
+                weights[bookie_id] = self._weighting.of(bookie.pool_bytes)
         return draw_from(weights, chance), len(weights)

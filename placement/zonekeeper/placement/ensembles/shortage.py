@@ -11,6 +11,7 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.ensembles.candidates import Candidates, EnsembleRequest
 from zonekeeper.placement.ensembles.failures import Constraint, NotEnoughBookies
 from zonekeeper.placement.ensembles.search import NOWHERE, Board, Goal, Search, Unit
+from zonekeeper.placement.policy import unnamed
 
 _STRICT_OFF: Final = "or allow less with placement.strict: false"
 
@@ -22,7 +23,7 @@ def explain(
     board = candidates.board
     wanted = sum(1 for unit in board.taken if unit is None)
     had = sum(unit.fresh + unit.reserve for unit in board.units)
-    seen = f"bookies that can be had: {_stock(candidates)}"
+    seen = f"bookies that can be had: {_stock(candidates)}{_unnamed(request)}"
     asked = f"{request.quorums} asks for {request.rules.min_zones} zones in each write set"
     if had < wanted:
         return NotEnoughBookies(
@@ -74,6 +75,14 @@ def _possible_with_more(board: Board, goal: Goal, chance: Chance) -> bool:
         Search(Board(write=board.write, units=ideal, taken=board.taken), chance).find(goal)
         is not None
     )
+
+
+def _unnamed(request: EnsembleRequest) -> str:
+    """Name the zones that have bookies, and that the policy does not name."""
+    accepting = (bookie for bookie in request.topology if bookie.accepts_ensembles)
+    found = unnamed.zones(accepting, request.rules)
+    listed = ", ".join(f"{zone} x{count}" for zone, count in found.items())
+    return f"; in zones that the policy does not name: {listed}" if found else ""
 
 
 def _stock(candidates: Candidates) -> str:

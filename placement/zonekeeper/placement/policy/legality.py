@@ -52,6 +52,7 @@ class Code(enum.StrEnum):
     #: Found by ``gating``, which knows the sizes of zones.
     ZONE_NEVER_GATED = "zone-never-gated"
     ZONE_NOT_GATED_NOW = "zone-not-gated-now"
+    FLAPPING_NOT_SEEN = "flapping-not-seen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

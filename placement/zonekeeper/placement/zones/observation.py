@@ -36,15 +36,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from zonekeeper.placement.base.fields import LATER
+from zonekeeper.placement.policy.gating import SUSPECTS_ARE_REAL
 from zonekeeper.placement.policy.rules import ZoneWatchRules
 from zonekeeper.placement.zones.counted_time import Moment, spelled
 from zonekeeper.placement.zones.zone_counts import Count
 
 #: At most this many times of going down are remembered; more would not make the hold-up longer.
 DOWNS_KEPT: Final = 32
-
-#: So many times ``suspectFor`` in ``suspect``, in sum within the flap window, are a real loss.
-SUSPECTS_ARE_REAL: Final = 3
 
 #: So many stays in ``suspect`` are remembered one by one; beyond it the two oldest become one.
 STAYS_KEPT: Final = 64

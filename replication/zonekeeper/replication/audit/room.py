@@ -43,7 +43,8 @@ class RoomWatch:
         self._said = {
             bookie: info for bookie, info in {**self._said, **heard}.items() if bookie in topology
         }
-        by_zone = usage.by_zone(topology, self._said, without=self._view.written_off)
+        rules, gone = self._view.policy.placement, self._view.written_off
+        by_zone = usage.by_zone(topology, self._said, rules=rules, without=gone)
         judged = headroom.judge(by_zone, min_free=MIN_FREE)
         known = [one for one in judged if one.room is not Room.UNKNOWN]
         metrics = self._metrics

@@ -5,9 +5,9 @@ fragment without entries holds nothing that could be moved. A ledger under STRIC
 only if ``adhere`` finds a plan for some fragment with the present bookies: without a plan, its mark
 would stand for ever.
 
-Bookies of one unit are alike for this check. So a result is remembered for its set of locations, as
-long as bookies and rules stay the same. The work grows with the distinct spreads, not with the
-ledgers.
+Bookies of one unit are alike for this check if they accept ensembles. So a result is remembered for
+the members' locations and for which members accept ensembles, as long as bookies and rules stay the
+same. The work grows with the distinct spreads, not with the ledgers.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ from zonekeeper.replication.decisions import copy_plan
 #: So many results are remembered at most. A full memory is cleared.
 SPREADS_MAX: Final = 100_000
 
-_Spread = tuple[Quorums, tuple[Location | None, ...]]
+#: Quorums, and by position the member's location and whether it accepts ensembles.
+_Spread = tuple[Quorums, tuple[tuple[Location | None, bool], ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +70,12 @@ class PlacementCheck:
         )
 
     def _judge(self, quorums: Quorums, fragment: Fragment) -> Finding:
-        if any(one not in self.topology for one in fragment.ensemble):
+        members = [self.topology.get(one) for one in fragment.ensemble]
+        places = tuple((one.location, one.accepts_ensembles) for one in members if one is not None)
+        if len(places) < len(members):
             # A member without a cookie is a loss. The auditor publishes it; moving is no answer.
             return Finding(level=Level.FAIL, can_be_bettered=False)
-        spread = (quorums, tuple(self.topology.location(one) for one in fragment.ensemble))
+        spread = (quorums, places)
         known = self._known.get(spread)
         if known is None:
             if len(self._known) == SPREADS_MAX:

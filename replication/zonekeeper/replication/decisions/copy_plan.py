@@ -13,6 +13,10 @@ living. A repair never makes placement worse than it found it. A good copy moves
 ensemble is judged at least as well as the old one. For a lost copy any ensemble that keeps the
 rules will do, because the zones that are left may not allow the best level any more.
 
+A good copy may also move to a member that leaves another position (``adhere``). That member keeps
+what it holds. So in a swap of places, too, every entry has its write quorum before the swap, by the
+old ensemble, and after it, by the new one. A reader that goes by the old ensemble finds each entry.
+
 The members that stay, or the ledger's own quorums, may break today's rules already. Then no
 newcomer can make the ensemble legal, and waiting does not help: the copies are restored as well as
 can be.
@@ -89,6 +93,15 @@ class Share:
     holders: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owed:
+    """Entries that are to be copied before an ensemble is swapped in."""
+
+    share: Share
+    #: The positions whose new bookies are no holders of these entries yet.
+    positions: tuple[int, ...]
+
+
 def finished(ledger: LedgerMetadata) -> tuple[Finished, ...]:
     """Give the fragments that get no more entries, empty ones included."""
     ends = [EntryId(after.first_entry - 1) for after in ledger.fragments[1:]]
@@ -110,6 +123,21 @@ def shares(quorums: Quorums, part: Finished, positions: Collection[int]) -> Iter
         holders = quorums.write_set(EntryId(wanted[0]))
         if any(position in holders for position in positions):
             yield Share(wanted=wanted, holders=holders)
+
+
+def owed(
+    quorums: Quorums, part: Finished, after: tuple[BookieId, ...], joined: Collection[int]
+) -> Iterator[Owed]:
+    """Give what the bookies that ``after`` names at the positions ``joined`` must get.
+
+    A bookie that changes places holds its old share. It gets no entry of which it is a holder now.
+    """
+    now = part.fragment.ensemble
+    for share in shares(quorums, part, joined):
+        have = {now[position] for position in share.holders}
+        to = tuple(at for at in share.holders if at in joined and after[at] not in have)
+        if to:
+            yield Owed(share=share, positions=to)
 
 
 def causes(

@@ -57,7 +57,7 @@ async def measure(
     return preflight.judge(
         tally.work,
         lost,
-        usage.by_zone(there, infos),
+        usage.by_zone(there, infos, rules=view.policy.placement),
         processes=await _processes(client.cluster),
         process_bytes_per_second=view.policy.repair.bytes_per_second,
     )

@@ -22,6 +22,7 @@ from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.ensembles import read_order
+from zonekeeper.replication.decisions import copy_plan
 from zonekeeper.replication.decisions.copy_plan import Cause, Finished, Share, shares
 from zonekeeper.replication.repair.delivery import Delivery
 from zonekeeper.replication.repair.repair_metrics import (
@@ -73,17 +74,27 @@ class Copier:
     ) -> list[Delivery]:
         """Copy to every newcomer of an ensemble all that its position holds, durably.
 
+        A newcomer may be a member that gets another position. It is told the present ensemble once
+        more, and not the one to come. If the swap never happens, it remembers nothing that was
+        never true. If the swap happens, the ensemble that it remembers still leads to every entry,
+        because members keep what they have.
+
         Return a ``Delivery`` for each newcomer. Its ``check_start`` raises ``TargetFailedError`` if
         the bookie does not answer, or was started again since it acknowledged the copy.
         """
+        now = part.fragment.ensemble
         to = {
-            position: Delivery(self.bookies, after[position], self._opening(part, after))
+            position: Delivery(
+                self.bookies,
+                after[position],
+                self._opening(part, now if after[position] in now else after),
+            )
             for position in leaving
         }
         try:
-            for share in shares(self.reading.quorums, part, leaving):
-                targets = [(to[at], leaving[at]) for at in share.holders if at in to]
-                await self._copy(part, share, share.wanted, targets, go_on)
+            for owed in copy_plan.owed(self.reading.quorums, part, after, leaving):
+                targets = [(to[at], leaving[at]) for at in owed.positions]
+                await self._copy(part, owed.share, owed.share.wanted, targets, go_on)
         finally:
             for delivery in to.values():
                 delivery.close()

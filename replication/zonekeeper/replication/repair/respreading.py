@@ -3,8 +3,9 @@
 Nothing is lost here, so nothing is urgent. Respreading has a byte rate of its own, and comes after
 all repairs. It does not run while anything is held, even in a zone that the ledger does not use: a
 zone that comes and goes would move the data back and forth. The plan moves as few copies as
-possible (``placement.adhere``). If no plan is better today, nothing is done, and the next placement
-check asks again.
+possible (``placement.adhere``). In a striped ledger members may change places: that is one swap
+like any other (``copy_plan``), and needs no free bookie. If no plan is better today, nothing is
+done, and the next placement check asks again.
 """
 
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata

@@ -13,6 +13,7 @@ from zonekeeper.client.bookies.link_pool import LinkPool
 from zonekeeper.metadata.store.background import together
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.topology import Topology
+from zonekeeper.placement.policy.rules import PlacementRules
 from zonekeeper.placement.promises.headroom import Usage
 from zonekeeper.wire.contract.service import BookieInfo
 from zonekeeper.wire.formats import errors
@@ -40,15 +41,18 @@ def by_zone(
     topology: Topology,
     infos: Mapping[BookieId, BookieInfo],
     *,
+    rules: PlacementRules,
     without: Set[BookieId] = frozenset(),
 ) -> dict[ZoneName, Usage]:
     """Sum up the usage of each zone. A bookie without an info makes its zone's usage unknown.
 
-    The bookies of ``without`` do not count, because what they held is elsewhere by now.
+    Zones that the policy does not name are left out: no copy is made there. The bookies of
+    ``without`` do not count, because what they held is elsewhere by now.
     """
-    usage = dict.fromkeys(topology.zones, Usage(capacity_bytes=0, used_bytes=0))
+    named = [zone for zone in topology.zones if zone in rules.zones]
+    usage = dict.fromkeys(named, Usage(capacity_bytes=0, used_bytes=0))
     for bookie in topology:
-        if bookie.location is None or bookie.id in without:
+        if bookie.location is None or bookie.location.zone not in usage or bookie.id in without:
             continue
         zone, info = bookie.location.zone, infos.get(bookie.id)
         so_far = usage[zone]

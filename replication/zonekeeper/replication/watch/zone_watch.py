@@ -149,7 +149,7 @@ class ZoneWatch:
     def _judged_by(self) -> tuple[object, ...]:
         view = self._view
         return (
-            view.topology,  # a new object if anything in it has changed
+            _standing(view.topology),
             view.written_off,
             dict(view.maintenance),
             view.replication_enabled,
@@ -317,6 +317,11 @@ def _record_of(effect: Effect) -> _Key:
             return None
         case _:
             assert_never(effect)
+
+
+def _standing(bookies: Topology) -> tuple[object, ...]:
+    """Give what a judgement depends on; the room of bookies, which changes often, is not in it."""
+    return tuple((one.id, one.location, one.registration, one.draining) for one in bookies)
 
 
 def _as_registered(seen: Topology, registered: Mapping[BookieId, Registration]) -> Topology:

@@ -14,6 +14,7 @@ from zonekeeper.metadata.bookies.bookie_records import BookieRecord, Mark
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.topology import Bookie
+from zonekeeper.placement.policy import unnamed
 from zonekeeper.placement.zones.gate import Person
 from zonekeeper.replication.orders import decommissioning, emptying, recovering
 from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderProgress, Phase
@@ -45,10 +46,11 @@ def list_command(place: Place) -> None:
         reaching.print_json(rows)
         return
     table = Table(box=box.SIMPLE)
-    for title in ("bookie", "zone", "upgrade domain", "state", "what is said of it"):
+    for title in ("bookie", "zone", "upgrade domain", "state", "free", "what is said of it"):
         table.add_column(title)
     for row in rows:
-        cells = (row["bookie"], row["zone"] or "?", row["upgradeDomain"] or "?", row["state"])
+        where = (row["zone"] or "?", row["upgradeDomain"] or "?")
+        cells = (row["bookie"], *where, row["state"], _free(row))
         table.add_row(*(Text(str(cell)) for cell in cells), Text(_remarks(row)))
     reaching.console().print(table)
 
@@ -221,17 +223,29 @@ async def _list(place: Place) -> list[dict[str, object]]:
 
 def _row(bookie: Bookie, record: BookieRecord | None, view: View) -> dict[str, object]:
     where, record = bookie.location, record or BookieRecord()
+    rules = view.policy.placement
     holds = None if bookie.readable else view.what_holds(where)
     return {
         "bookie": bookie.id,
         "zone": None if where is None else where.zone,
         "upgradeDomain": None if where is None else where.upgrade_domain,
         "state": bookie.registration.value,
+        "zoneNamed": None if where is None else not unnamed.is_unnamed(where, rules),
+        "freeBytes": bookie.free_bytes,
+        "totalBytes": bookie.total_bytes,
         "draining": _mark(record.draining),
         "writtenOff": _mark(record.written_off),
         "lostData": record.lost_data is not None,
         "repairHeldBy": None if holds is None else {"by": holds.by, "text": holds.text},
     }
+
+
+def _free(row: dict[str, object]) -> str:
+    """Spell the room that a bookie published last."""
+    free, total = row["freeBytes"], row["totalBytes"]
+    if isinstance(free, int) and isinstance(total, int):
+        return f"{preflight_text.spelled_size(free)} of {preflight_text.spelled_size(total)}"
+    return "?"
 
 
 def _mark(mark: Mark | None) -> dict[str, object] | None:
@@ -261,6 +275,8 @@ def _remarks(row: dict[str, object]) -> str:
     for name, words in (("draining", "draining"), ("writtenOff", "written off")):
         if isinstance(mark := row[name], dict):
             remarks.append(f"{words} (by {mark['by']}: {mark['reason']})")
+    if row["zoneNamed"] is False:
+        remarks.append(f"gets no ledgers: the policy does not name zone {row['zone']}")
     if row["lostData"]:
         remarks.append("lost data, and is being filled in")
     if isinstance(held := row["repairHeldBy"], dict):

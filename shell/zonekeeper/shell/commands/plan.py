@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones import counted_time
 from zonekeeper.placement.zones.losses import Held
 from zonekeeper.replication.view.view import View
@@ -52,11 +53,13 @@ def plan(wait: bool, place: Place) -> None:
 
     A zone, or a unit under maintenance, is listed if a loss in it would be held now. A missing
     bookie is listed if more than its zone's hold holds its loss. Missing bookies that nothing holds
-    stand below. Autorecovery counts how long each is missing; this command does not know it.
+    stand below. Autorecovery counts how long each is missing; this command does not know it. Zones
+    that have bookies, and that the policy does not name, stand last: nothing is copied there.
     """
-    lines, missing = reaching.run(_plan(place, wait=wait))
+    lines, missing, unused = reaching.run(_plan(place, wait=wait))
     if place.as_json:
-        reaching.print_json({"held": [one.plain() for one in lines], "missing": missing})
+        held = [one.plain() for one in lines]
+        reaching.print_json({"held": held, "missing": missing, "notNamed": unused})
         return
     console = reaching.console()
     if not lines:
@@ -72,9 +75,13 @@ def plan(wait: bool, place: Place) -> None:
             console.print(f"what to do: {runbook}")
     if missing:
         console.print(f"missing, and repaired once nothing holds it: {', '.join(missing)}")
+    for text in unused.values():
+        console.print(text, markup=False)
 
 
-async def _plan(place: Place, *, wait: bool) -> tuple[list[PlanLine], list[str]]:
+async def _plan(
+    place: Place, *, wait: bool
+) -> tuple[list[PlanLine], list[str], dict[ZoneName, str]]:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         if wait:
             await _evaluated(view)
@@ -97,7 +104,7 @@ async def _plan(place: Place, *, wait: bool) -> tuple[list[PlanLine], list[str]]
                 missing.append(str(name))
             elif where is None or held != by_zone.get(f"zone {where.zone}"):
                 found.append(PlanLine(what=f"bookie {name}", held=held))
-        return found, missing
+        return found, missing, zones.not_named(view)
 
 
 async def _evaluated(view: View) -> None:

@@ -20,7 +20,7 @@ from zonekeeper.metadata.commands import exits, yaml_files
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base.fields import InvalidFieldsError, Plain
 from zonekeeper.placement.base.topology import Topology
-from zonekeeper.placement.policy import legality, rules_data
+from zonekeeper.placement.policy import legality, rules_data, unnamed
 from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.placement.zones.gate import Person
 from zonekeeper.shell.reaching import reaching
@@ -131,9 +131,10 @@ def _refuse(standing: Policy | None, version: int | None) -> None:
 
 
 def _warn_of_zones(rules: Policy, bookies: Topology) -> None:
-    """Warn of each zone that these rules never hold, with the bookies that there are."""
-    for one in ungated.warnings(rules, bookies):
-        click.echo(f"warning: {one.reason}", err=True)
+    """Warn of each zone that these rules never hold or do not name, with the bookies there are."""
+    never_held = [one.reason for one in ungated.warnings(rules, bookies)]
+    for why in (*never_held, *unnamed.warnings(bookies, rules.placement).values()):
+        click.echo(f"warning: {why}", err=True)
 
 
 async def _look(place: Place) -> tuple[Policy | None, Topology]:

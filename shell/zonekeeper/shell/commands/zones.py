@@ -11,6 +11,7 @@ from rich.text import Text
 from zonekeeper.metadata.cluster import elections
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.policy import unnamed
 from zonekeeper.placement.policy.legality import BrokenRule
 from zonekeeper.placement.zones import counted_time, zone_alerts
 from zonekeeper.placement.zones.gate import Permission
@@ -64,7 +65,8 @@ async def _status(place: Place, wanted: tuple[ZoneName, ...]) -> dict[str, objec
             "collecting": await held_back.standing(cluster),
             "zones": {zone: plain(view.zones.get(zone)) for zone in wanted or known},
             "whole": plain(view.cluster_record),
-            "warnings": [one.reason for one in _warnings(view)],
+            "notNamed": list(not_named(view)),
+            "warnings": [*(one.reason for one in _warnings(view)), *not_named(view).values()],
         }
 
 
@@ -76,6 +78,11 @@ def _warnings(view: View) -> tuple[BrokenRule, ...]:
         written_off=view.written_off,
         in_maintenance=frozenset(view.maintenance),
     )
+
+
+def not_named(view: View) -> dict[ZoneName, str]:
+    """Give each zone that has bookies and that the policy does not name, and what to do."""
+    return unnamed.warnings(view.topology, view.policy.placement)
 
 
 def zones_of(view: View) -> tuple[ZoneName, ...]:

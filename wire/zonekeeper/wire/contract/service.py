@@ -133,6 +133,11 @@ class Replies(Protocol):
     the stream they do nothing: what was written stays written.
     """
 
+    @property
+    def peer(self) -> object:
+        """The stream; the same object for all its requests, and for no other stream."""
+        ...
+
     def acked(self, numbers: Sequence[int]) -> None:
         """Note that these requests are on disk."""
         ...

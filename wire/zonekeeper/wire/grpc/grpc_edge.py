@@ -6,6 +6,10 @@ is meant, and its cluster. A bookie refuses a request that names another bookie,
 does anything. For the client that bookie was then not reached. With TLS the certificate also says
 which bookie answers; a bookie requires the header all the same.
 
+Such a refusal never has the name that would have been right, because a peer could repeat it. A peer
+that named the right cluster is told the id of the bookie that answers, for the people who look for
+the fault: it could have made the name itself.
+
 An error of ours crosses as its number in a trailer, with its text as the status message. A failure
 of gRPC itself becomes the error that claims no more than is known. Only ``_BY_STATUS`` decides
 which error that is.
@@ -22,9 +26,12 @@ from zonekeeper.wire.formats import carriers, errors
 
 SERVICE: Final = "zonekeeper.wire.v1.Bookie"
 
-#: The header that names the bookie that is meant. As the trailer of a refusal it names the bookie
-#: that answers. Every character of a bookie's id is allowed in it.
+#: The header that names the bookie that is meant. As the trailer of an error it repeats that name,
+#: or it is ``ANOTHER``. Every character of a bookie's id is allowed in it.
 BOOKIE_HEADER: Final = "zonekeeper-bookie"
+
+#: The trailer of a refusal by a bookie that was not meant; no bookie has this name.
+ANOTHER: Final = "?"
 
 #: The trailer with the number of an error.
 ERROR_TRAILER: Final = "zonekeeper-error"
@@ -76,6 +83,10 @@ def bookie_of(name: str) -> BookieId:
     return BookieId(name.partition("@")[0])
 
 
+def _instance_of(name: str) -> str:
+    return name.partition("@")[2]
+
+
 def meant_for(name: str) -> tuple[tuple[str, str]]:
     """Give the header of requests to the bookie of this name."""
     return ((BOOKIE_HEADER, name),)
@@ -86,12 +97,17 @@ def check_meant(name: str, found: Iterable[tuple[str, str | bytes]]) -> None:
     meant = {value for key, value in found if key == BOOKIE_HEADER}
     if not meant:
         raise errors.BadRequest(
-            f"the header {BOOKIE_HEADER} is missing: it names the bookie that is meant, "
-            f"and this is {name}; is the client older than the bookie?"
+            f"the header {BOOKIE_HEADER} is missing: it names the bookie that is meant; nothing "
+            "was done; is the client older than the bookie?"
         )
     if meant != {name}:
-        named = ", ".join(sorted(map(str, meant)))
-        raise errors.NotConnected(f"{named} was meant, and {name} answers; nothing was done")
+        named = sorted(map(str, meant))
+        answers = "a bookie of another cluster"
+        if all(_instance_of(each) == _instance_of(name) for each in named):
+            answers = bookie_of(name)
+        raise errors.NotConnected(
+            f"{', '.join(named)} was meant, and {answers} answers; nothing was done"
+        )
 
 
 def is_of_another(name: str, found: Iterable[tuple[str, str | bytes]]) -> bool:

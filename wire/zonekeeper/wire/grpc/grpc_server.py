@@ -220,9 +220,12 @@ def _heard(sending: "asyncio.Future[None]") -> None:
 
 def _handler(serve: _Serve, name: str, crowd: _Crowd) -> "grpc.RpcMethodHandler[bytes, bytes]":
     async def handle(_: AsyncIterator[bytes], context: _Context) -> None:
-        pipe, failure = _ServerPipe(context, crowd), None
         try:
             grpc_edge.check_meant(name, context.invocation_metadata() or ())
+        except errors.WireError as error:
+            await _refuse(context, grpc_edge.ANOTHER, error)
+        pipe, failure = _ServerPipe(context, crowd), None
+        try:
             await serve(pipe, context.peer())
         except errors.WireError as error:
             failure = error

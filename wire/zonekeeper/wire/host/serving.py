@@ -201,6 +201,10 @@ class _AppendStream:
         self._has_room = asyncio.Event()
         self._has_room.set()
 
+    @property
+    def peer(self) -> object:
+        return self
+
     def acked(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             self._release(number)

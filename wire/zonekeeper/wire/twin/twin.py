@@ -7,7 +7,10 @@ same carriers between them. The network is simulated with the properties of gRPC
   and streams may overtake each other.
 * A *cut* has one direction, and holds back messages in that direction. If it heals in time, all of
   them arrive late. Otherwise keep-alive ends the connection, with everything under way on it.
-* A bookie that is taken down loses its connections and its running calls, wherever they are.
+* A bookie that is taken down loses its connections and its running calls, wherever they are. Its
+  clients hear of that at once. If the connections are left *half-open*, its clients hear of it only
+  by keep-alive, as when a machine loses power. What the bookie sent before still arrives, even if
+  the bookie is up again by then. What a client sends over such a connection is lost.
 * The request or the reply of a call can be lost. A call can be served twice, as by a client that
   repeats it. Its reply may come when the caller does not wait any more.
 
@@ -132,12 +135,18 @@ class Network:
         assert bookie_id not in self._hosts
         self._hosts[bookie_id] = _Up(next(self._boots), host, tasks or self.tasks, copy_context())
 
-    def take_down(self, bookie_id: BookieId) -> None:
-        """Stop a bookie, as in a crash: nothing in it goes on."""
+    def take_down(self, bookie_id: BookieId, *, half_open: bool = False) -> None:
+        """Stop a bookie, as in a crash: nothing in it goes on.
+
+        With ``half_open`` its clients do not hear of it before keep-alive gives up.
+        """
         del self._hosts[bookie_id]
         for client, bookie in list(self._live):
             if bookie == bookie_id:
-                self.disconnect(client, bookie_id)
+                if half_open:
+                    self._leave_half_open(client, bookie_id)
+                else:
+                    self.disconnect(client, bookie_id)
 
     def disconnect(self, client: str, bookie_id: BookieId) -> None:
         """Break the connections between a client and a bookie; new ones may be made."""
@@ -237,6 +246,18 @@ class Network:
         self._held.pop((source, target), None)
         self._keep_alive(source, target, cut)  # for connections that are tried during the cut
 
+    def _leave_half_open(self, client: str, bookie_id: BookieId) -> None:
+        left = list(self._live.get((client, bookie_id), ()))
+        for live in left:
+            live.lose_peer()
+
+        def give_up() -> None:
+            for live in left:
+                live.snap(errors.ConnectionLost("keep-alive had no answer"))
+
+        when = self._timing.time() + self.weather.keep_alive_ms / 1_000
+        self._timing.call_at(when, give_up)
+
     def _snap(self, client: str, bookie_id: BookieId, error: errors.ProtocolError) -> None:
         for live in list(self._live.get((client, bookie_id), ())):
             live.snap(error)
@@ -261,6 +282,7 @@ class _Line(Generic[ItemT]):
         self._boot = network.boot(bookie_id)
         self._server: asyncio.Task[None] | None = None
         self._snapped = False
+        self._peerless = False
         network.join(self)
         network.pass_on(client, bookie_id, network.arrival(client, bookie_id), self._start)
 
@@ -273,8 +295,15 @@ class _Line(Generic[ItemT]):
             self._server.cancel()
         self.network.leave(self)
 
+    def lose_peer(self) -> None:
+        """Let the bookie's end be gone, and the client's end not know it."""
+        self._peerless = True
+        self.back.mute()
+        if self._server is not None:
+            self._server.cancel()
+
     def _start(self) -> None:
-        if self._snapped:
+        if self._snapped or self._peerless:
             return
         try:
             self._server = self.network.serve(self.bookie_id, self._boot, self._run)
@@ -311,6 +340,7 @@ class _Exchange(Generic[R]):
         self._waiting = True
         self._servers: dict[asyncio.Task[None], None] = {}
         self._snapped = False
+        self._peerless = False
 
     async def reply(self) -> R:
         """Send the request, and wait for the reply."""
@@ -339,6 +369,12 @@ class _Exchange(Generic[R]):
             server.cancel()
         self._network.leave(self)
 
+    def lose_peer(self) -> None:
+        """Let the bookie's end be gone, and the caller not know it."""
+        self._peerless = True
+        for server in self._servers:
+            server.cancel()
+
     def _send(self) -> None:
         network = self._network
         if not network.chances(network.weather.call_loss):
@@ -347,7 +383,7 @@ class _Exchange(Generic[R]):
             network.pass_on(self.client, self.bookie_id, when, lambda: self._arrive(boot))
 
     def _arrive(self, boot: int | None) -> None:
-        if self._snapped:
+        if self._snapped or self._peerless:
             return
         try:
             server = self._network.serve(self.bookie_id, boot, self._run)
@@ -378,6 +414,8 @@ class _Exchange(Generic[R]):
         self._reply_with(result)
 
     def _reply_with(self, result: R | errors.ProtocolError) -> None:
+        if self._peerless:
+            return
         network = self._network
         if not network.chances(network.weather.call_loss):
             when = network.arrival(self.bookie_id, self.client)

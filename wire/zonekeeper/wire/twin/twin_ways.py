@@ -23,6 +23,9 @@ class Live(Protocol):
     def snap(self, error: errors.ProtocolError) -> None:
         """Break it for both ends."""
 
+    def lose_peer(self) -> None:
+        """Let the bookie's end be gone, and the client's end not know it."""
+
 
 class Road(Protocol):
     """The network under a line."""
@@ -49,6 +52,8 @@ class Way(Generic[ItemT]):
         #: Messages under way. Each arrival takes the oldest: timers of one moment have no order.
         self._on_its_way: deque[Callable[[], None]] = deque()
         self._under_way = 0
+        #: Is the sender gone, and does the receiver not know it?
+        self._muted = False
         self._arrived: deque[ItemT] = deque()
         self._ended = False
         self._error: errors.ProtocolError | None = None
@@ -58,6 +63,8 @@ class Way(Generic[ItemT]):
         """Send a message; waits while too many are under way."""
         while self._under_way >= WINDOW_MESSAGES and not self._ended:
             await self._change()
+        if self._muted:
+            raise errors.ConnectionLost("the sender is gone")
         if self._ended:
             raise self._error or errors.ConnectionLost("the stream has ended")
         if self._road.breaks(self._line):
@@ -79,7 +86,12 @@ class Way(Generic[ItemT]):
 
     def finish(self, error: errors.ProtocolError | None) -> None:
         """End the way after all messages that were sent."""
-        self._pass_on(lambda: self._end(error))
+        if not self._muted:
+            self._pass_on(lambda: self._end(error))
+
+    def mute(self) -> None:
+        """Let nothing more be sent; the messages under way arrive, and the way does not end."""
+        self._muted = True
 
     def snap(self, error: errors.ProtocolError) -> None:
         """End the way now; messages that were not received are lost."""

@@ -1,0 +1,89 @@
+"""The capacity of a bookie: why a request is refused for reasons outside its ledger.
+
+Bytes that wait for the disk, or to be decided, have a limit; so have known ledgers. Plain appends
+leave room on the device that recoveries, and records that make room, may use (``Log.has_room``).
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from zonekeeper.bookie.ledgers.records import LedgerRecord
+from zonekeeper.bookie.segments.log import Log
+from zonekeeper.bookie.storage.memory import Memory
+from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats.frames import Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookieLimits:
+    """The limits of what a bookie accepts."""
+
+    #: The most bytes of appends that wait for the disk; more are refused with TooManyRequests.
+    waiting_bytes_max: int = 256 << 20
+    #: The most known ledgers, each of which takes memory. More are refused with TooManyRequests.
+    ledgers_max: int = 1_000_000
+
+
+class Capacity:
+    """What a bookie has room for, now."""
+
+    def __init__(
+        self,
+        bookie: BookieId,
+        log: Log,
+        memory: Memory,
+        limits: BookieLimits,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._bookie = bookie
+        self._log = log
+        self._memory = memory
+        self._limits = limits
+        self._tasks = tasks
+        self._measuring = False
+        #: Bytes of frames that are being compared with entries that are here, and of openings that
+        #: wait for metadata.
+        self.held_bytes = 0
+
+    def cramped(self, record: LedgerRecord | Frame, *, urgent: bool) -> errors.ProtocolError | None:
+        """Say why there is no room for a record; None: there is."""
+        if self._log.has_room(record, urgent=urgent):
+            return None
+        self._measure_soon()
+        return errors.InsufficientSpace(
+            f"{self._bookie}: {self._log.space.free_bytes} bytes are free, too few beside "
+            "the reserve; make room on its disk, or write to another bookie"
+        )
+
+    def flooded(self, size_bytes: int) -> errors.ProtocolError | None:
+        """Say why ``size_bytes`` more may not wait for the disk; None: they may."""
+        waiting = self._log.waiting_bytes + self.held_bytes
+        most = self._limits.waiting_bytes_max
+        if waiting + size_bytes <= most:
+            return None
+        return errors.TooManyRequests(
+            f"{self._bookie}: {waiting} bytes wait for the disk or to be compared, the limit is "
+            f"{most}"
+        )
+
+    def crowded(self, ledger_id: LedgerId) -> errors.ProtocolError | None:
+        """Say why an unknown ledger may not be remembered; None: it may, or is known."""
+        ledgers, most = self._memory.ledgers, self._limits.ledgers_max
+        if len(ledgers) < most or ledger_id in ledgers:
+            return None
+        return errors.TooManyRequests(
+            f"{self._bookie} knows {len(ledgers)} ledgers, --ledgers is {most}: delete some, "
+            "raise it, or add bookies"
+        )
+
+    def _measure_soon(self) -> None:
+        async def measure() -> None:
+            try:
+                await self._log.measure()
+            finally:
+                self._measuring = False
+
+        if not self._measuring:
+            self._measuring = True
+            self._tasks.create_task(measure())
