@@ -167,13 +167,7 @@ class SimulatedLoop(VirtualTimeLoop):
                 runnable[at] = runnable[-1]
                 runnable.pop()
             if not handle._cancelled:
-                try:  # as a handle runs itself, without the call: there are millions
-                    handle._context.run(handle._callback, *handle._args)
-                except (SystemExit, KeyboardInterrupt):
-                    raise
-                except BaseException as error:  # noqa: BLE001 as asyncio does
-                    what = {"message": f"Exception in callback {handle!r}", "exception": error}
-                    self.call_exception_handler(what)
+                handle._run()
 
     def _note_failure(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
         del loop

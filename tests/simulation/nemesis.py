@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Final
@@ -357,7 +357,7 @@ class Nemesis:
             self._cut_store(self._machines[BookieId(name)].store, fault)
         return True
 
-    def _cut(self, ways: list[tuple[str, str]], fault: Fault) -> bool:
+    def _cut(self, ways: Sequence[tuple[str, str]], fault: Fault) -> bool:
         network = self._around.network
 
         def heal() -> None:

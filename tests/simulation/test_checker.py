@@ -398,9 +398,9 @@ def test_bookies_collect_what_was_deleted_by_order() -> None:
 
 
 def test_of_ledgers_from_before_the_store_was_set_back_little_is_promised() -> None:
-    before = [*START, acked(0, 2), got(0), told(2)]
-    lost = [failed("NoSuchLedger"), denied(1), got(1, b"other")]
-    in_backup = [closed(1), recorded(None), acked(3, 3)]
+    before: list[seen.Event] = [*START, acked(0, 2), got(0), told(2)]
+    lost: list[seen.Event] = [failed("NoSuchLedger"), denied(1), got(1, b"other")]
+    in_backup: list[seen.Event] = [closed(1), recorded(None), acked(3, 3)]
     assert checker.check([*before, set_back(), *lost]) == []
     assert checker.check([*before, set_back(in_backup=True), *lost, *in_backup]) == []
     assert checker.check([*before, set_back(young=True), *lost, *in_backup, COLLECTED]) == []

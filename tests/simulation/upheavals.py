@@ -7,7 +7,7 @@ keep, and about ledgers that are created from then on.
 """
 
 import dataclasses
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -44,7 +44,7 @@ class Upheavals:
         machines: Mapping[BookieId, Machine],
         actors: Mapping[str, Actor],
         observer: Observer,
-        cut: Callable[[list[tuple[str, str]], Fault], bool],
+        cut: Callable[[Sequence[tuple[str, str]], Fault], bool],
         do: Callable[[Fault], None],
     ) -> None:
         self._around = around

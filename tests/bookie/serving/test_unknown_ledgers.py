@@ -202,7 +202,10 @@ async def test_s137_damaged_metadata_is_unknown_and_no_absence() -> None:
     async with world() as made:
         await made.create()
         where = ledgers.path(made.cluster, LEDGER)
-        await made.cluster.store.commit([Put(path=where, value=b"damaged", version=None)])
+        node = await made.cluster.store.get(where)
+        assert node is not None
+        damaged = Put(path=where, value=b"damaged", version=node.version)
+        await made.cluster.store.commit([damaged])
         for asked in ALL:
             with pytest.raises(errors.MetadataAway):
                 await asked(made.bookie, LEDGER)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.placement import oracle
 from zonekeeper.placement.ensembles import fewest
-from zonekeeper.placement.ensembles.fewest import Changed, Ring
+from zonekeeper.placement.ensembles.fewest import Refilled, Ring
 from zonekeeper.placement.ensembles.search import NOWHERE, Board, Unit
 
 #: Zone and upgrade domain of each unit of the enumerated worlds.
@@ -70,7 +70,7 @@ def nearest(size: int, write: int, zones: int, standing: tuple[int, ...]) -> lis
     return sorted(good(size, write, zones), key=lambda units: changes(units, standing))
 
 
-def check(asked: Ring, found: Changed, expected: int | None) -> None:
+def check(asked: Ring, found: Refilled, expected: int | None) -> None:
     standing = [unit for unit in asked.board.taken if unit is not None]
     spare = [unit.fresh for unit in asked.board.units]
     assert not found.cut
@@ -153,7 +153,7 @@ def test_members_that_may_not_return_leave_only_for_spare_bookies() -> None:
     assert found.units is not None
     assert changes(found.units, (0, 1, 2, 3)) == 2
     stuck = ring((0, 1, 2, 3), (0, 0, 0, 0, 0), 2, 2, returns=[False, False, False, False])
-    assert fewest.fewest_changes(stuck, random.Random(0)) == Changed(units=None, cut=False)
+    assert fewest.fewest_changes(stuck, random.Random(0)) == Refilled(units=None, cut=False)
 
 
 def test_priced_bookies_and_those_that_stand_nowhere_never_join() -> None:
@@ -165,7 +165,7 @@ def test_priced_bookies_and_those_that_stand_nowhere_never_join() -> None:
     )
     board = Board(write=3, units=units, taken=(0, 0, 1))
     asked = Ring(board=board, zones=3, returns=(False, False, False))
-    assert fewest.fewest_changes(asked, random.Random(0)) == Changed(units=None, cut=False)
+    assert fewest.fewest_changes(asked, random.Random(0)) == Refilled(units=None, cut=False)
 
 
 def test_a_member_that_stands_nowhere_is_moved() -> None:
@@ -173,7 +173,7 @@ def test_a_member_that_stands_nowhere_is_moved() -> None:
     board = Board(write=3, units=units, taken=(0, 3, 1))
     asked = Ring(board=board, zones=3, returns=(True, False, True))
     found = fewest.fewest_changes(asked, random.Random(0))
-    assert found == Changed(units=(0, 2, 1), cut=False)
+    assert found == Refilled(units=(0, 2, 1), cut=False)
 
 
 @st.composite
@@ -218,10 +218,9 @@ def test_a_ring_that_meets_the_goal_is_left_as_it_is(asked: Ring, start: int) ->
         asked.zones,
         units=[(unit.zone, 0) for unit in asked.board.units],
     )
-    again = fewest.fewest_changes(mended.from_position(start % len(found.units)), random.Random(1))
-    assert again == Changed(
-        units=mended.from_position(start % len(found.units)).board.taken, cut=False
-    )
+    start %= len(found.units)
+    again = fewest.fewest_changes(mended.from_position(start), random.Random(1))
+    assert again == Refilled(units=found.units[start:] + found.units[:start], cut=False)
 
 
 class _Counting(random.Random):

@@ -58,7 +58,7 @@ class Ring:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class Refilled:
     """What was found."""
 
     #: A unit for each position; None: there is no answer, or none was found.
@@ -67,7 +67,7 @@ class Changed:
     cut: bool
 
 
-def fewest_changes(ring: Ring, chance: Chance) -> Changed:
+def fewest_changes(ring: Ring, chance: Chance) -> Refilled:
     """Find a filling of the ring that meets the goal with the fewest changes."""
     size, write = len(ring.board.taken), ring.board.write
     best, most = None, size + 1
@@ -79,10 +79,10 @@ def fewest_changes(ring: Ring, chance: Chance) -> Changed:
     walk = _Walk(ring, chance, CHANGE_STEPS_MAX)
     for changes in range(walk.least, most):
         if (found := walk.run(changes)) is not None:
-            return Changed(units=found, cut=False)
+            return Refilled(units=found, cut=False)
         if walk.cut:
             break
-    return Changed(units=best, cut=walk.cut)
+    return Refilled(units=best, cut=walk.cut)
 
 
 class _Walk:
