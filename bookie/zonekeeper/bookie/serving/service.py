@@ -206,15 +206,23 @@ class BookieServer:
         )
 
     def _change(self, ledger_id: LedgerId, event: admission.Event, answer: _Answer) -> None:
+        """Decide a change of a ledger's state, if it may wait."""
+        if (flooded := self._capacity.flooded(0)) is not None and not self._draining:
+            answer.refuse(flooded)
+        else:
+            self._change_admitted(ledger_id, event, answer)
+
+    def _change_admitted(
+        self, ledger_id: LedgerId, event: admission.Event, answer: _Answer
+    ) -> None:
         """Decide a change of a ledger's state, and answer when the outcome is safe.
 
         A fenced ledger can be opened, for its recovery. On a full device openings are refused while
         there is still room for fences, and for records that forget a ledger, which make room. A
         request that changes nothing needs no room.
         """
-        refusal = self._shutting_down() if self._draining else self._capacity.flooded(0)
-        if refusal is not None:
-            answer.refuse(refusal)
+        if self._draining:
+            answer.refuse(self._shutting_down())
             return
         ledger = self._ledger(ledger_id)
         match ledger.decided(event):
@@ -225,7 +233,9 @@ class BookieServer:
                 if (crowded := self._capacity.crowded(ledger_id)) is not None:
                     answer.refuse(crowded)
                     return
-                self._tasks.create_task(self._open_again(event, answer))
+                size_bytes = openings.size_of(event.opening)
+                self._capacity.held_bytes += size_bytes
+                self._tasks.create_task(self._open_again(event, size_bytes, answer))
             case [admission.WriteRecord(record=record)]:
                 refusal = self._capacity.crowded(ledger_id) or self._capacity.cramped(
                     record, urgent=True
@@ -241,10 +251,13 @@ class BookieServer:
                 assert not done, "one record says all that such a request changes"
                 self._hand_over(ledger, None, answer)
 
-    async def _open_again(self, event: admission.OpenWanted, answer: _Answer) -> None:
-        """Open a ledger that is not known here, if metadata says that it is one."""
-        size_bytes = openings.size_of(event.opening)
-        self._capacity.held_bytes += size_bytes
+    async def _open_again(
+        self, event: admission.OpenWanted, held_bytes: int, answer: _Answer
+    ) -> None:
+        """Open a ledger that is not known here, if metadata says that it is one.
+
+        The opening was among what waits. So it is not refused now because much waits.
+        """
         ledger_id, token = event.opening.ledger_id, event.opening.create_token
         try:
             standing = await self._standing(answer.replies.peer, ledger_id)
@@ -252,9 +265,10 @@ class BookieServer:
             answer.refuse(error)
             return
         finally:
-            self._capacity.held_bytes -= size_bytes
+            self._capacity.held_bytes -= held_bytes
         buried = self._memory.buried(ledger_id, token)
-        self._change(ledger_id, replace(event, buried=buried, standing=standing), answer)
+        proven = replace(event, buried=buried, standing=standing)
+        self._change_admitted(ledger_id, proven, answer)
 
     async def _standing(self, peer: object, ledger_id: LedgerId) -> admission.Standing:
         """Read what metadata says of a ledger; raises as ``StoreReads.read`` does."""
