@@ -3,7 +3,8 @@
 On the way there, bookies become counts by unit. That needs no look at each bookie: a pool knows its
 size, and only the bookies to be avoided are looked up one by one. On the way back, a bookie is
 drawn by weight from its unit's pool for each newcomer. So the work grows with the number of units
-and positions, not with the number of bookies.
+and positions, not with the number of bookies. Most of it is done once for a topology (``Ground``):
+a client asks again and again while its view of the bookies stays the same.
 
 The price of a newcomer decides what is given up first. The first is quarantine: it concerns one
 bookie, and the writer finds out at once whether the quarantine was right. The second is the wish to
@@ -11,18 +12,24 @@ avoid a zone: all bookies of a zone share one fate. The last, and only without s
 the rule that a bookie stands in a zone that the policy names.
 """
 
+import functools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.locations import Location
-from zonekeeper.placement.base.pools import Pool, draw_from
+from zonekeeper.placement.base.pools import Pool, Weighting, draw_from
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.ensembles.search import NOWHERE, Board, Filling, Unit
 from zonekeeper.placement.policy.rules import PlacementRules
+
+
+#: So many grounds are remembered: for each one that is asked for, the topology stays in memory.
+_GROUNDS_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +76,88 @@ class Drawn:
     touched: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What follows from a topology and the rules alone; each tuple is by unit number."""
+
+    #: None for the unit of the bookies without a location; it is the last one.
+    locations: tuple[Location | None, ...]
+    numbers: Mapping[Location | None, int]
+    zones: tuple[ZoneName, ...]
+    pools: tuple[Pool, ...]
+    #: The sum of the weights of a unit's bookies.
+    weights: tuple[int, ...]
+    #: May newcomers come from there at all? Unresolved and unknown zones take one path.
+    admits: tuple[bool, ...]
+    #: The units as they are as long as no bookie is barred or in quarantine.
+    units: tuple[Unit, ...]
+    weighting: Weighting
+    #: The price of a newcomer outside the zones that the policy names: it is more than any number
+    #: of newcomers in avoided zones and in quarantine cost together.
+    price_outside: int
+
+
+@functools.lru_cache(maxsize=_GROUNDS_MAX)
+def _ground(
+    topology: Topology,
+    rules: PlacementRules,
+    avoided: frozenset[ZoneName],
+    size: int,
+    strangers: tuple[Location, ...],
+) -> Ground:
+    """Prepare what ensembles of this size have in common.
+
+    ``strangers`` are the locations of members that stay, where no bookie accepts ensembles.
+    """
+    located = sorted([*topology.pools, *strangers]) if strangers else list(topology.pools)
+    locations = (*located, None)
+    zones = tuple(dict.fromkeys(home.zone for home in located))
+    zone_numbers = {zone: number for number, zone in enumerate(zones)}
+    weighting = topology.weighting(rules.weight_cap, rules.zones)
+    # More than any number of quarantined newcomers cost together.
+    price_avoided = size + 1
+    price_outside = price_avoided**2
+    pools, weights, admits, units = [], [], [], []
+    for location in locations:
+        pool = topology.unresolved if location is None else topology.pools.get(location, Pool())
+        named = location is not None and location.zone in rules.zones
+        if location is None or not named:
+            price = price_outside
+        else:
+            price = price_avoided if location.zone in avoided else 0
+        fresh = len(pool) if named or not rules.strict else 0
+        pools.append(pool)
+        weights.append(pool.total(weighting))
+        admits.append(named or not rules.strict)
+        units.append(
+            Unit(
+                zone=NOWHERE if location is None else zone_numbers[location.zone],
+                fresh=fresh,
+                price=price,
+                weight=_mean_weight(weights[-1], fresh),
+            )
+        )
+    return Ground(
+        locations=locations,
+        numbers={location: number for number, location in enumerate(locations)},
+        zones=zones,
+        pools=tuple(pools),
+        weights=tuple(weights),
+        admits=tuple(admits),
+        units=tuple(units),
+        weighting=weighting,
+        price_outside=price_outside,
+    )
+
+
+def _mean_weight(weight: int, fresh: int) -> float:
+    """Give the weight of the average bookie of a unit.
+
+    Without a fresh bookie the share of the quarantined ones follows their number.
+    """
+    return weight / fresh if fresh else 1.0
+
+
 class Candidates:
     """The bookies that may take the open positions of an ensemble, by unit."""
 
@@ -79,27 +168,26 @@ class Candidates:
         leaving: frozenset[BookieId] = frozenset(),
     ) -> None:
         """Count the candidates; ``kept`` names the members that stay, None for open positions."""
-        self._topology, self._avoid, self._rules = request.topology, request.avoid, request.rules
-        #: More than any number of quarantined newcomers cost together.
-        self._price_avoided = len(kept) + 1
-        #: More than any number of newcomers in avoided zones and in quarantine cost together.
-        self._price_outside = (len(kept) + 1) ** 2
-        self._weighting = request.topology.weighting(request.rules.weight_cap, request.rules.zones)
+        self._topology, self._avoid = request.topology, request.avoid
         stays = {bookie for bookie in kept if bookie is not None}
         self._barred = request.avoid.bookies | leaving | stays
         self._reserve = self._quarantined_by_unit()
         self._barred_from_fresh = self._barred.union(*self._reserve.values())
 
         homes = {request.topology.location(bookie) for bookie in stays}
-        located = list(request.topology.pools)
-        strangers = [
+        strangers = (
             home for home in homes if home is not None and home not in request.topology.pools
-        ]
-        if strangers:
-            located = sorted([*located, *strangers])
+        )
+        self._ground = _ground(
+            request.topology,
+            request.rules,
+            request.avoid.zones,
+            len(kept),
+            tuple(sorted(strangers)),
+        )
         #: By unit number; None for the unit of the bookies without a location.
-        self.locations: tuple[Location | None, ...] = (*located, None)
-        self.zones = tuple(dict.fromkeys(home.zone for home in located))
+        self.locations = self._ground.locations
+        self.zones = self._ground.zones
         self.board = self._board(request.quorums.write, kept)
 
     def _quarantined_by_unit(self) -> dict[Location | None, list[BookieId]]:
@@ -113,7 +201,7 @@ class Candidates:
     @property
     def placed_cost_max(self) -> int:
         """The highest cost of newcomers that all stand in zones that the policy names."""
-        return self._price_outside - 1
+        return self._ground.price_outside - 1
 
     @property
     def priced(self) -> bool:
@@ -121,29 +209,25 @@ class Candidates:
         return any(unit.reserve or (unit.fresh and unit.price) for unit in self.board.units)
 
     def _board(self, write: int, kept: Sequence[BookieId | None]) -> Board:
+        ground = self._ground
+        units = list(ground.units)
         barred_weight, barred_count = self._barred_by_unit()
-        zone_numbers = {zone: number for number, zone in enumerate(self.zones)}
-        units = []
-        for location in self.locations:
-            pool = self._pool(location)
-            reserve = len(self._reserve.get(location, ()))
-            fresh = len(pool) - barred_count[location]
-            weight = pool.total(self._weighting) - barred_weight[location]
-            if not self._admits(location):
-                fresh = reserve = 0
-            units.append(
-                Unit(
-                    zone=NOWHERE if location is None else zone_numbers[location.zone],
-                    fresh=fresh,
-                    reserve=reserve,
-                    price=self._price(location),
-                    # Without a fresh bookie the share of the quarantined ones follows their number.
-                    weight=weight / fresh if fresh else 1.0,
-                )
+        for location in {**barred_count, **self._reserve}:
+            number = ground.numbers[location]
+            if not ground.admits[number]:
+                continue
+            fresh = len(ground.pools[number]) - barred_count[location]
+            weight = ground.weights[number] - barred_weight[location]
+            units[number] = Unit(
+                zone=units[number].zone,
+                fresh=fresh,
+                reserve=len(self._reserve.get(location, ())),
+                price=units[number].price,
+                weight=_mean_weight(weight, fresh),
             )
-        numbers = {location: number for number, location in enumerate(self.locations)}
         taken = tuple(
-            None if bookie is None else numbers[self._topology.location(bookie)] for bookie in kept
+            None if bookie is None else ground.numbers[self._topology.location(bookie)]
+            for bookie in kept
         )
         return Board(write=write, units=tuple(units), taken=taken)
 
@@ -154,32 +238,16 @@ class Candidates:
         for bookie_id in self._barred_from_fresh:
             bookie = self._topology.get(bookie_id)
             if bookie is not None and bookie.accepts_ensembles:
-                weights[bookie.location] += self._weighting.of(bookie.pool_bytes)
+                weights[bookie.location] += self._ground.weighting.of(bookie.pool_bytes)
                 counts[bookie.location] += 1
         return weights, counts
-
-    def _pool(self, location: Location | None) -> Pool:
-        if location is None:
-            return self._topology.unresolved
-        return self._topology.pools.get(location) or Pool()
-
-    def _admits(self, location: Location | None) -> bool:
-        """May newcomers come from here at all? Unresolved and unknown zones take one path."""
-        return not self._rules.strict or self._named(location)
-
-    def _named(self, location: Location | None) -> bool:
-        return location is not None and location.zone in self._rules.zones
-
-    def _price(self, location: Location | None) -> int:
-        if location is None or not self._named(location):
-            return self._price_outside
-        return self._price_avoided if location.zone in self._avoid.zones else 0
 
     def draw(self, filling: Filling, kept: Sequence[BookieId | None], chance: Chance) -> Drawn:
         """Draw a bookie for each position without a kept member, from the unit of the filling.
 
         ``kept`` may name only members that were kept when the candidates were counted.
         """
+        ground = self._ground
         barred = set(self._barred_from_fresh)
         fresh_left = [unit.fresh for unit in self.board.units]
         ensemble: list[BookieId] = []
@@ -192,7 +260,7 @@ class Candidates:
                 continue
             if fresh_left[number]:
                 fresh_left[number] -= 1
-                drawn, looked_at = self._pool(location).draw(chance, self._weighting, barred)
+                drawn, looked_at = ground.pools[number].draw(chance, ground.weighting, barred)
                 barred.add(drawn)
             else:
                 quarantined += 1
@@ -214,5 +282,5 @@ class Candidates:
         for bookie_id in self._reserve[location]:
             bookie = self._topology.get(bookie_id)
             if bookie is not None and bookie_id not in drawn:
-                weights[bookie_id] = self._weighting.of(bookie.pool_bytes)
+                weights[bookie_id] = self._ground.weighting.of(bookie.pool_bytes)
         return draw_from(weights, chance), len(weights)

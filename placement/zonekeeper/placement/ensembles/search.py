@@ -24,6 +24,7 @@ one. Three things keep its cost low:
 "none found" then does not mean "there is none".
 """
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Iterator
@@ -112,34 +113,48 @@ class Search:
         return filling
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Circle:
+    """The write sets of a circle of positions, as masks of positions."""
+
+    #: The write sets. With E = Qw all are the same, and one is here.
+    windows: tuple[int, ...]
+    #: By position: the numbers of its write sets, and the positions that share one with it.
+    windows_of: tuple[tuple[int, ...], ...]
+    near: tuple[int, ...]
+    #: ``relevant[n]``: after n open positions, those that share a write set with later ones.
+    relevant: tuple[int, ...]
+
+
+@functools.lru_cache(maxsize=256)
+def _circle(size: int, write: int, open_positions: tuple[int, ...]) -> _Circle:
+    starts = range(1 if size == write else size)
+    windows = tuple(sum(1 << (start + step) % size for step in range(write)) for start in starts)
+    windows_of = tuple(
+        tuple(number for number, window in enumerate(windows) if window >> at & 1)
+        for at in range(size)
+    )
+    near = tuple(_union(windows[number] for number in numbers) for numbers in windows_of)
+    relevant = tuple(
+        _union(near[at] for at in open_positions[done:]) for done in range(len(open_positions) + 1)
+    )
+    return _Circle(windows=windows, windows_of=windows_of, near=near, relevant=relevant)
+
+
 class _Descent:
     """One search for one goal: positions are taken and given back along a single path."""
 
     def __init__(self, board: Board, goal: Goal, chance: Chance, steps_max: int) -> None:
         self._goal, self._chance, self._units = goal, chance, board.units
         self._write, self._size = board.write, len(board.taken)
-        self._open = [at for at, unit in enumerate(board.taken) if unit is None]
+        self._open = tuple(at for at, unit in enumerate(board.taken) if unit is None)
         self._steps_max = steps_max
         self.steps = 0
         self.cut = False
 
-        starts = range(1 if self._size == board.write else self._size)
-        #: The write sets, each a mask of positions. With E = Qw all are the same, and one is here.
-        self._windows = [
-            sum(1 << (start + step) % self._size for step in range(board.write)) for start in starts
-        ]
-        self._windows_of = [
-            [number for number, window in enumerate(self._windows) if window >> at & 1]
-            for at in range(self._size)
-        ]
-        self._near = [
-            _union(self._windows[number] for number in numbers) for numbers in self._windows_of
-        ]
-        #: ``_relevant[n]``: after n open positions, those that share a write set with later ones.
-        self._relevant = [
-            _union(self._near[at] for at in self._open[done:])
-            for done in range(len(self._open) + 1)
-        ]
+        circle = _circle(self._size, board.write, self._open)
+        self._windows, self._windows_of = circle.windows, circle.windows_of
+        self._near, self._relevant = circle.near, circle.relevant
         self._zone_units: dict[int, list[int]] = defaultdict(list)
         for number, unit in enumerate(self._units):
             self._zone_units[unit.zone].append(number)
@@ -243,22 +258,25 @@ class _Descent:
 
     def _options(self, at: int) -> list[tuple[int, int, int]]:
         """List units for a position with price and clashes, the most promising first."""
-        near, options = self._near[at], []
-        cost_left = self._goal.cost_max - self._cost
-        clashes_left = self._goal.clashes_max - self._clashes
-        for number, unit in enumerate(self._units):
-            used = self._used[number]
-            left = self._stock[number] - used
-            price = unit.price + (used >= unit.fresh)
-            if not left or price > cost_left or (unit.zone == NOWHERE and self._goal.legal):
+        near, options, goal = self._near[at], [], self._goal
+        stock, masks, zone_mask = self._stock, self._unit_mask, self._zone_mask
+        draw, log = self._chance.random, math.log
+        cost_left = goal.cost_max - self._cost
+        clashes_left = goal.clashes_max - self._clashes
+        for (number, unit), used in zip(enumerate(self._units), self._used, strict=True):
+            left = stock[number] - used
+            if not left or (unit.zone == NOWHERE and goal.legal):
                 continue
-            clashes = self._clashes_at(at, number) if self._unit_mask[number] & near else 0
+            price = unit.price + (used >= unit.fresh)
+            if price > cost_left:
+                continue
+            clashes = self._clashes_at(at, number) if masks[number] & near else 0
             if clashes > clashes_left:
                 continue
-            crowd = (self._zone_mask[unit.zone] & near).bit_count()
+            crowd = (zone_mask[unit.zone] & near).bit_count()
             # The times of exponential clocks whose rates are the weights: an order by these times
             # is an order by weighted drawing without replacement.
-            clock = -math.log(1.0 - self._chance.random()) / (unit.weight * left)
+            clock = -log(1.0 - draw()) / (unit.weight * left)
             options.append((price, clashes, crowd, clock, number))
         options.sort()
         return [(number, price, clashes) for price, clashes, _, _, number in options]
@@ -273,13 +291,14 @@ class _Descent:
     def _fits(self, at: int, number: int) -> bool:
         """Could every write set of this position still meet the goal if it took this unit?"""
         zone, need = self._units[number].zone, self._goal.zones
-        alive = sum(
-            1 << other for other, left in self._zone_left.items() if left and other != NOWHERE
-        )
+        alive = 0
+        for other, left in self._zone_left.items():
+            if left and other != NOWHERE:
+                alive |= 1 << other
         for window in self._windows_of[at]:
             span, gaps = self._spans[window] | _bit(zone), self._gaps[window] - 1
             missing = need - span.bit_count()
-            if missing > 0 and min(gaps, (alive & ~span).bit_count()) < missing:
+            if missing > 0 and (gaps < missing or (alive & ~span).bit_count() < missing):
                 return False
             if self._goal.legal and not self._domains_fit(window, gaps, number):
                 return False
@@ -359,12 +378,16 @@ class _Descent:
 
     def _least_cost(self, done: int) -> int:
         """Price the open positions with the cheapest bookies of all, whatever their unit."""
-        offers = []
+        to_fill, cost = len(self._open) - done, 0
+        offers, free = [], 0
         for unit, stock, used in zip(self._units, self._stock, self._used, strict=True):
             fresh = min(stock, max(0, unit.fresh - used))
+            if not unit.price:
+                free += fresh
+                if free >= to_fill:
+                    return 0
             offers.append((unit.price, fresh))
             offers.append((unit.price + 1, stock - used - fresh))
-        to_fill, cost = len(self._open) - done, 0
         for price, left in sorted(offers):
             taken = min(left, to_fill)
             to_fill -= taken
