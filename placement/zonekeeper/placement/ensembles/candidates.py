@@ -27,7 +27,6 @@ from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.ensembles.search import NOWHERE, Board, Filling, Unit
 from zonekeeper.placement.policy.rules import PlacementRules
 
-
 #: So many grounds are remembered: for each one that is asked for, the topology stays in memory.
 _GROUNDS_MAX: Final = 8
 
