@@ -197,6 +197,7 @@ def named(kind: str, told: str) -> set[str]:
     return set(re.findall(rf"^{kind} \S*::(\w+)", told, re.MULTILINE))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("arguments", [[], ["-n", "1"]], ids=["alone", "with_workers"])
 def test_what_hangs_fails_and_the_lane_goes_on(tmp_path: Path, arguments: list[str]) -> None:
     code, told = run(tmp_path, *arguments)
@@ -210,6 +211,7 @@ def test_what_hangs_fails_and_the_lane_goes_on(tmp_path: Path, arguments: list[s
     assert "node down" not in told
 
 
+@pytest.mark.processes
 def test_all_threads_and_tasks_are_told(tmp_path: Path) -> None:
     _, told = run(tmp_path, "-k", "beside")
 
