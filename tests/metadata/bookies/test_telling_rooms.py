@@ -58,7 +58,7 @@ async def test_a_registration_that_a_person_removed_is_not_made_by_a_room(
 
 
 async def test_a_room_does_not_register_in_a_session_that_is_new(memory: MemoryPlace) -> None:
-    """Each new session begins with a look whether the metadata was set back."""
+    """Only what registers looks first whether the metadata was set back."""
     store = await memory.open()
     cluster = await clusters.initialise(store, INSTANCE)
     bookie, lost = registrar(cluster, A), store.session.id

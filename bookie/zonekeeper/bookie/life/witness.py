@@ -7,8 +7,8 @@ nothing, and it raises.
 
 If a number is lower than the one that the bookie keeps, the look marks the root as restored, and
 names the evidence (``set_back``). Then it keeps the higher of each number. Otherwise the bookie
-keeps what the look found. The bookie looks
-when it starts, in each new session before it registers, from time to time, and before it collects.
+keeps what the look found. The bookie looks when it starts, before each registration, from time to
+time, and before it collects.
 
 Not promised: a store that is set back to a state that is younger than the last look of every bookie
 is not noticed. No number is lower then. Looks are at most ``LOOK_EVERY_MS`` apart.

@@ -7,8 +7,8 @@ the new session.
 
 The service info has the room of the bookie, which changes. ``tell_room`` puts the new one into the
 node that stands, and each later registration has it. So a room is never older than the session.
-``tell_room`` creates no node and changes no side. Only ``register`` does, and its caller first
-looks whether the metadata was set back.
+``tell_room`` creates no node and changes no side. Only ``register`` does, and before each of these
+it does what its caller wants first: to look whether the metadata was set back.
 
 A registration is refused where it would do harm:
 
@@ -116,6 +116,10 @@ def _is_ours(raw: bytes) -> bool:
         return False
 
 
+async def _nothing() -> None:
+    """Stand where nothing is to be done before a registration."""
+
+
 class Registrar:
     """Keeps one bookie registered; its calls wait for one another, and each may be repeated."""
 
@@ -130,15 +134,19 @@ class Registrar:
         self._mode: Mode | None = None
         self._turn = asyncio.Lock()
 
-    async def register(self, mode: Mode) -> None:
+    async def register(
+        self, mode: Mode, *, first: Callable[[], Awaitable[None]] = _nothing
+    ) -> None:
         """Register, or change sides; return when the store has the registration.
 
-        The caller calls it again after a retryable error, and in each new session.
+        The caller calls it again after a retryable error, and in each new session. ``first`` is
+        awaited before each transaction that registers or changes sides. The transaction is
+        refused if the session ends after that.
         """
         if self._mode is None:
             await refuse_foreign(self._cluster)
         self._mode = mode
-        await self._settle()
+        await self._settle(first)
 
     async def tell_room(self, room: PublishedRoom | None) -> None:
         """Have the room in the registration that stands; return when the store has it.
@@ -183,12 +191,13 @@ class Registrar:
         if counted > self._boot_epoch:
             raise self._superseded(f"{self._cluster.store.name} has counted", counted, "ran")
 
-    async def _settle(self) -> None:
+    async def _settle(self, first: Callable[[], Awaitable[None]] = _nothing) -> None:
         """Make the store have the wanted registration, whatever it has now."""
 
         async def plan(session: SessionId) -> list[Write]:
             writes = await self._plan(session, self._mode)
             if writes and self._mode is not None:
+                await first()
                 await self._refuse_superseded()
             return writes
 
@@ -197,7 +206,7 @@ class Registrar:
     async def _carry_out(self, plan: Callable[[SessionId], Awaitable[list[Write]]]) -> None:
         """Write what is planned by the store's state, until nothing is left to write.
 
-        ``plan`` reads the store, and gives the writes for a session.
+        ``plan`` reads the store, and gives the writes for a session. They are refused in another.
         """
         async with self._turn:
             for attempts_left in reversed(range(_ATTEMPTS_MAX)):
