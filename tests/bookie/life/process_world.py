@@ -9,12 +9,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.bookie.running import frame, opening
+from tests.bookie.running import LEDGER, frame, opening
 from tests.bookie.serving.test_links import Sink
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.grpc import grpc_edge, grpc_link, tls
 
@@ -27,6 +30,16 @@ COMMAND = (
     "run",
 )
 LIMIT_S = 60
+#: The ledger of ``opening()``.
+METADATA = LedgerMetadata(
+    ensemble_size=3,
+    write_quorum=3,
+    ack_quorum=2,
+    digest=Digest.CRC32C,
+    password=b"secret",
+    fragments=(Fragment(EntryId(0), opening().ensemble),),
+    create_token=9,
+)
 
 
 class World:
@@ -57,6 +70,13 @@ class World:
             yield await clusters.open_cluster(store)
         finally:
             await store.close()
+
+    async def make(self) -> None:
+        """Make the cluster, with the one ledger that tests write."""
+        store = await open_store(self.metadata)
+        cluster = await clusters.initialise(store, INSTANCE)
+        await ledgers.create(cluster, METADATA, ledger_id=LEDGER)
+        await store.close()
 
 
 class Started:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -23,8 +24,9 @@ from zonekeeper.metadata.cluster.evidence import Knowledge
 from zonekeeper.metadata.formats import ledger_format, service_info
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
 from zonekeeper.metadata.ledgers import ledgers
-from zonekeeper.metadata.stores.memory import MemoryStore
-from zonekeeper.metadata.stores.memory_server import MemoryServer
+from zonekeeper.metadata.store.store import SessionId
+from zonekeeper.metadata.stores.memory import MemoryStore, Passage, RequestKind
+from zonekeeper.metadata.stores.memory_server import Change, MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import EntryId, UpgradeDomain, ZoneName
@@ -124,6 +126,105 @@ async def test_a_store_that_was_set_back_is_marked_before_the_bookie_registers()
         assert mark is not None
         assert registered is not None
         assert mark.created_id < registered.created_id
+
+
+class Order:
+    """Sees which session looked, and which one registered, in the order of the changes."""
+
+    read_lag_ms = 0
+
+    def __init__(self, server: MemoryServer, cluster: Cluster) -> None:
+        self.seen: list[tuple[str, SessionId]] = []
+        self._server = server
+        self._cluster = cluster
+        self._sides = {cluster.root.writable(BOOKIE), cluster.root.read_only(BOOKIE)}
+        self._look = cluster.root.beside(f"looks/{BOOKIE}")
+
+    def changed(self, change: Change) -> None:
+        for path, before in change.before.items():
+            node = self._server.node(path, change.id)
+            if path in self._sides and before is None and node is not None:
+                assert node.owner is not None
+                self.seen.append(("registered", node.owner))
+            elif path == self._look:
+                session = self._cluster.store.session.id
+                assert session is not None
+                self.seen.append(("looked", session))
+
+    def session_ended(self) -> None: ...
+
+    @property
+    def without_look(self) -> list[SessionId]:
+        """The sessions of registrations that no look of that session precedes."""
+        unlooked, looked = [], None
+        for what, session in self.seen:
+            if what == "looked":
+                looked = session
+            else:
+                if looked != session:
+                    unlooked.append(session)
+                looked = None
+        return unlooked
+
+    @property
+    def registrations(self) -> int:
+        return sum(what == "registered" for what, _ in self.seen)
+
+
+@pytest.mark.parametrize(
+    ("what", "between"),
+    [("session", 0), ("mode", 0), ("removed", 0), *(("both", turn) for turn in range(TURNS_MAX))],
+)
+async def test_each_registration_follows_a_look_in_its_session(what: str, between: int) -> None:
+    """The first one, and each after a lost session, a change of sides or a person's removal."""
+    place = MemoryPlace()
+    async with kept_present(place, boot_epoch=3) as (cluster, bookie):
+        await turns(IDLE_TURNS)
+        order = Order(place.server, cluster)
+        place.server.join(order)
+        if what == "removed":
+            await cluster.store.delete(cluster.root.writable(BOOKIE), version=None)
+        if what in ("session", "both"):
+            assert cluster.store.session.id is not None
+            place.server.expire(cluster.store.session.id)
+        await turns(between)
+        if what in ("mode", "both"):
+            bookie.set_conditions(["the disk is full"])
+        await turns(2 * IDLE_TURNS)
+
+        expected = "read-only" if what in ("mode", "both") else "writable"
+        assert await side(cluster) == expected
+        assert order.registrations >= 1
+        assert order.without_look == []
+
+
+@pytest.mark.parametrize("write", range(6))
+async def test_a_session_that_ends_during_a_registration_is_looked_at_anew(write: int) -> None:
+    """A registration that is tried again is in another session, which no look has seen."""
+    place = MemoryPlace()
+    async with kept_present(place, boot_epoch=3) as (cluster, bookie):
+        await turns(IDLE_TURNS)
+        store = cluster.store
+        assert isinstance(store, MemoryStore)
+        order, writes = Order(place.server, cluster), count()
+        place.server.join(order)
+
+        def weather(kind: RequestKind) -> Passage:
+            if kind is RequestKind.WRITE and next(writes) == write:
+                assert store.session.id is not None
+                place.server.expire(store.session.id)
+            return Passage()
+
+        onlooker = await place.open()
+        async with asyncio.timeout(30), onlooker.watch(cluster.root.read_only(BOOKIE)) as seen:
+            store.weather = weather
+            bookie.set_conditions(["the disk is full"])
+            await turns(IDLE_TURNS)
+            async for node in seen:
+                if node is not None and node.owner == store.session.id:
+                    break
+        assert order.without_look == []
+        await onlooker.close()
 
 
 @pytest.mark.parametrize("conditions", [(), ["the disk is full"]], ids=["writable", "read-only"])

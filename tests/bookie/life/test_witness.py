@@ -1,9 +1,11 @@
 """A bookie that kept more than the store knows marks the store as set back, and only then."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -12,7 +14,7 @@ from tests.support.stores import MemoryPlace
 from tests.wire import hextext
 from zonekeeper.bookie.disk import whole_files
 from zonekeeper.bookie.disk.disks import InlineDisk
-from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
 from zonekeeper.bookie.life import known_metadata
 from zonekeeper.bookie.life.witness import Witness
 from zonekeeper.metadata.bookies import bookie_records, looks
@@ -281,6 +283,54 @@ async def test_a_store_out_of_reach_holds_up_no_start_and_marks_nothing() -> Non
     assert await kinds(cluster) == {EvidenceKind.IDS}
     looking.cancel()
     await place.close()
+
+
+@pytest.mark.parametrize("kind", ["create", "write", "sync"])
+async def test_a_full_device_costs_what_is_kept_and_no_look(kind: str) -> None:
+    async with world() as it:
+        witness = it.witness(it.now)
+        await witness.look()
+        kept = it.kept
+        await CHANGES[EvidenceKind.IDS](it.now)
+
+        def full(now: str, name: str) -> None:
+            if now == kind and name.startswith(known_metadata.NAME):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+        it.files.troubles = full
+        assert await witness.look() == it.now.store.session.id
+        assert it.kept == kept, "what is kept stays whole"
+
+        it.files.troubles = no_troubles
+        await witness.look()
+        assert it.kept == replace(kept, ids=kept.ids + 1)
+
+
+async def test_a_full_device_hides_no_evidence() -> None:
+    async with world() as it:
+        await CHANGES[EvidenceKind.IDS](it.now)
+        await it.witness(it.now).look()
+
+        def full(_: str, name: str) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+
+        witness = it.witness(it.older)
+        await CHANGES[EvidenceKind.POLICY](it.older)  # there is something to keep, too
+        it.files.troubles = lambda kind, name: full(kind, name) if kind == "write" else None
+        await witness.look()
+        assert await kinds(it.older) == {EvidenceKind.IDS}
+
+
+async def test_a_device_that_fails_ends_a_look() -> None:
+    async with world() as it:
+
+        def broken(kind: str, name: str) -> None:
+            if kind == "write":
+                raise OSError(errno.EIO, os.strerror(errno.EIO), name)
+
+        it.files.troubles = broken
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            await it.witness(it.now).try_look()
 
 
 # ── the file ──

@@ -1,6 +1,7 @@
 """Ledgers that a bookie does not know: metadata decides about them, and no peer (S136, S137)."""
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from tests.bookie.running import (
     KEY,
     LEDGER,
     OTHER_KEY,
+    Outcomes,
     append,
     frame,
     open_fragment,
@@ -35,7 +37,7 @@ from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats import carriers, errors
 
 TOKEN = NEW.create_token
 FAR_ABOVE = LedgerId(1 << 62)
@@ -354,3 +356,33 @@ async def test_ids_that_were_given_out_say_nothing() -> None:
             await open_it(made.bookie, drawn)
         await made.create(FAR_ABOVE)
         await open_it(made.bookie, FAR_ABOVE)
+
+
+class _DiskError(Exception):
+    """Ends all tasks of a bookie, as a disk does that fails."""
+
+
+async def test_what_a_peer_sends_while_the_bookie_ends_is_refused() -> None:
+    """The server hears its peers until it is stopped, and the bookie begins no task any more."""
+    heard = Outcomes()
+
+    async def until_it_ends() -> None:
+        async with running(MemoryFileSystem()) as bookie:
+            await open_fragment(bookie, opening())
+            assert await append(bookie, frame(0)) == [None]
+
+            async def fail() -> None:
+                raise _DiskError
+
+            failing = bookie._tasks.create_task(fail())
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            assert failing.done()
+            new = carriers.Open(number=0, opening=opening(ledger_id=FAR_ABOVE))
+            bookie.append([new, carriers.Append(number=1, frame=frame(0))], heard)
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await until_it_ends()
+
+    assert raised.group_contains(_DiskError)
+    assert [type(heard.heard.get(number)) for number in range(2)] == [errors.ShuttingDown] * 2

@@ -187,7 +187,9 @@ async def live(kept: Storage, count: int) -> Driver:
 
 
 def homes_of(*sizes: int) -> list[MemoryFileSystem]:
-    return [MemoryFileSystem(total_bytes=size) for size in sizes]
+    return [
+        MemoryFileSystem(total_bytes=size, device=number) for number, size in enumerate(sizes, 1)
+    ]
 
 
 @virtual_time.played
@@ -204,6 +206,25 @@ async def test_the_room_is_that_of_the_ledger_directories_each_device_once() -> 
     files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 22, 1 << 20)
     room = await (await opened(files, store, [homes[0], homes[1], homes[1]])).room()
     assert room == Space(total_bytes=(1 << 22) + (1 << 20), free_bytes=(1 << 22) + (1 << 20))
+
+
+@virtual_time.played
+async def test_two_devices_with_equal_figures_are_two_devices() -> None:
+    """New disks of one make are alike in total and free bytes."""
+    files, store, homes = fresh(), MemoryOrdered(), homes_of(1 << 20, 1 << 20)
+    room = await (await opened(files, store, homes)).room()
+    assert room == Space(total_bytes=2 << 20, free_bytes=2 << 20)
+
+
+@virtual_time.played
+async def test_two_directories_of_one_device_count_once_while_it_is_written() -> None:
+    """The second of them is asked a moment later, and has less free bytes then."""
+    files, store = fresh(), MemoryOrdered()
+    homes = [MemoryFileSystem(total_bytes=1 << 20, device=77) for _ in range(2)]
+    homes[1].create("ballast").allocate(1 << 10)
+    room = await (await opened(files, store, homes)).room()
+    assert room.total_bytes == 1 << 20
+    assert room.free_bytes in ((1 << 20), (1 << 20) - (1 << 10))
 
 
 @virtual_time.played

@@ -129,6 +129,21 @@ def test_there_is_room(files: FileSystem) -> None:
     assert 0 < space.free_bytes <= space.total_bytes
 
 
+def test_folders_on_one_device_say_so(tmp_path: Path) -> None:
+    folders = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        folders.append(RealFileSystem(tmp_path / name))
+    folders.append(RealFileSystem(Path("/proc")))
+
+    here, beside, elsewhere = (folder.space().device for folder in folders)
+
+    assert here == beside != 0
+    assert elsewhere != here
+    for folder in folders:
+        folder.close()
+
+
 def aligned(size: int) -> memoryview:
     return memoryview(mmap.mmap(-1, size))
 

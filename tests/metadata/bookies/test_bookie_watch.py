@@ -17,8 +17,10 @@ from tests.metadata.bookies.test_bookies import (
     registrar,
     sides,
 )
+from tests.support import virtual_time
 from tests.support.stores import MemoryPlace
 from zonekeeper.metadata.bookies import bookie_records, bookie_watch, cookie_store
+from zonekeeper.metadata.bookies.bookie_watch import ROOMS_EVERY_MS
 from zonekeeper.metadata.bookies.registration import Mode
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -38,6 +40,10 @@ async def until(states: AsyncIterator[Topology], wanted: Callable[[Topology], bo
 
 def rooms(topology: Topology) -> dict[BookieId, tuple[int | None, int | None]]:
     return {bookie.id: (bookie.free_bytes, bookie.total_bytes) for bookie in topology}
+
+
+def room(free: int) -> PublishedRoom:
+    return PublishedRoom(free_bytes=free, total_bytes=1_000)
 
 
 def accepts(topology: Topology) -> bool:
@@ -121,6 +127,63 @@ async def test_a_snapshot_has_the_room_that_each_registered_bookie_says(
         gone = await until(states, lambda t: bool((b := t.get(A)) and not b.readable))
         assert rooms(gone)[A] == (None, None), "a bookie that is gone has no room to offer"
     await older.leave()
+
+
+@virtual_time.played
+async def test_rooms_that_move_all_the_time_make_few_snapshots_and_hold_up_no_other_news() -> None:
+    place = MemoryPlace()
+    cluster = await clusters.initialise(await place.open(), INSTANCE)
+    names = [BookieId(f"c-a-{number}") for number in range(50)]
+    many = {name: registrar(cluster, name) for name in names}
+    for name in names:
+        await cookie_store.create(cluster, cookie(name))
+        await many[name].tell_room(room(1_000))
+        await many[name].register(Mode.WRITABLE)
+    now_s = asyncio.get_running_loop().time
+    seen: list[tuple[float, Topology]] = []
+
+    async def look(states: AsyncIterator[Topology]) -> None:
+        async for topology in states:
+            seen.append((now_s(), topology))
+
+    async def shown(holds: Callable[[Topology], bool]) -> float:
+        """Give the time since which something was shown, of the news that were told now."""
+        told = len(seen)
+        await asyncio.sleep(0.1)
+        return next(at_s for at_s, topology in seen[told:] if holds(topology))
+
+    onlooker = await clusters.open_cluster(await place.open())
+    async with bookie_watch.watch(onlooker) as states, asyncio.TaskGroup() as group:
+        looking = group.create_task(look(states))
+        began_s = now_s()
+        for free in range(999, 899, -1):
+            await asyncio.gather(*(one.tell_room(room(free)) for one in many.values()))
+            await asyncio.sleep(0.1)
+        lasted_s = now_s() - began_s
+        assert 5 <= len(seen) <= 2 + lasted_s * 1_000 / ROOMS_EVERY_MS
+
+        # Just after a look at the rooms.
+        await asyncio.sleep(2)
+        await many[A].tell_room(room(500))
+        await asyncio.sleep(0.1)
+        await many[A].tell_room(room(400))
+        told_s = now_s()
+        await many[A].register(Mode.READ_ONLY)
+        assert await shown(lambda t: not accepts(t)) == told_s
+        told_s = now_s()
+        await many[A].leave()
+        assert await shown(lambda t: bool((b := t.get(A)) and not b.readable)) == told_s
+        told_s = now_s()
+        await many[A].register(Mode.WRITABLE)
+        assert await shown(accepts) == told_s
+
+        # The last room is known in time, whatever came before it.
+        await many[A].tell_room(room(300))
+        await asyncio.sleep(ROOMS_EVERY_MS / 1_000)
+        await asyncio.sleep(0)
+        assert rooms(seen[-1][1])[A] == (300, 1_000)
+        looking.cancel()
+    await place.close()
 
 
 async def test_a_registration_that_cannot_be_read_is_of_unknown_room_and_reported(

@@ -37,6 +37,9 @@ class Space:
 
     total_bytes: int
     free_bytes: int
+    #: The device's number: folders with equal numbers share the room. 0: it is not known, and no
+    #: other folder shares it.
+    device: int = 0
 
 
 class File(Protocol):
@@ -302,7 +305,9 @@ class RealFileSystem:
         """Give the room on the device; room that is reserved for root does not count as free."""
         found = os.fstatvfs(self._directory)
         return Space(
-            total_bytes=found.f_blocks * found.f_frsize, free_bytes=found.f_bavail * found.f_frsize
+            total_bytes=found.f_blocks * found.f_frsize,
+            free_bytes=found.f_bavail * found.f_frsize,
+            device=os.fstat(self._directory).st_dev,
         )
 
 

@@ -97,8 +97,10 @@ def no_troubles(kind: str, name: str) -> None:
 class MemoryFileSystem:
     """Files in memory. ``troubles`` may be replaced at any time."""
 
-    def __init__(self, *, total_bytes: int = 1 << 40) -> None:
+    def __init__(self, *, total_bytes: int = 1 << 40, device: int = 0) -> None:
+        """Make an empty folder on a device, which it does not share unless ``device`` says so."""
         self.troubles: Troubles = no_troubles
+        self._device = device
         self._total_bytes = total_bytes
         self._seen: dict[str, Inode] = {}
         self._durable: dict[str, Inode] = {}
@@ -160,11 +162,12 @@ class MemoryFileSystem:
     def space(self) -> Space:
         """Give the room on the device."""
         self.troubles("space", "")
-        return Space(total_bytes=self._total_bytes, free_bytes=self._total_bytes - self._used())
+        free_bytes = self._total_bytes - self._used()
+        return Space(total_bytes=self._total_bytes, free_bytes=free_bytes, device=self._device)
 
     def crashed(self, chance: CrashChance) -> "MemoryFileSystem":
         """Give a file system as one power loss may leave it; this one does not change."""
-        after = MemoryFileSystem(total_bytes=self._total_bytes)
+        after = MemoryFileSystem(total_bytes=self._total_bytes, device=self._device)
         names = dict(self._durable)
         for change in self._pending:
             if chance.random() < _KEPT:

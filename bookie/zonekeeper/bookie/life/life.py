@@ -5,8 +5,9 @@ ends the life, and no later step happens. So a registered bookie has its cookie,
 its data.
 
 Running (``Presence``): after a lost session the bookie registers again, on the side of its mode.
-Until then it goes on serving clients that have its address. A bookie that lost its registration to
-a later start of itself ends: two processes would acknowledge entries on two disks that differ.
+Until then it goes on serving clients that have its address. Before each registration it looks
+whether the metadata was set back. A bookie that lost its registration to a later start of itself
+ends: two processes would acknowledge entries on two disks that differ.
 """
 
 import asyncio
@@ -259,9 +260,6 @@ class Presence:
                 if session.id is None or not session.connected:
                     self._conditions.missing(REGISTERED, f"{self._store.name} is out of reach")
                 else:
-                    # A store that was set back has lost the session: it is marked before the
-                    # bookie gets entries of ledgers with ids that the store gave out before.
-                    await self._witness.try_look()
                     await self._register()
 
     async def _follow_mode(self) -> None:
@@ -277,13 +275,18 @@ class Presence:
                 await self._register()
 
     async def _register(self) -> None:
-        """Return when the bookie is registered with the mode of that moment."""
+        """Return when the bookie is registered with the mode of that moment.
+
+        All registrations are made here. Before each one, and in its session, the witness looks. So
+        a store that was set back is marked before the bookie gets entries of ledgers with ids that
+        the store gave out before.
+        """
         registered: Mode | None = None
         while registered is not mode_of(self._bookie):
             try:
                 async with self._turn:
                     wanted = mode_of(self._bookie)
-                    await self._registrar.register(wanted)
+                    await self._registrar.register(wanted, first=self._witness.try_look)
             except StoreError as error:
                 if not error.retryable:
                     raise

@@ -11,8 +11,8 @@ weight. What must not be wrong does not ask here: the bookie refuses what has no
 that is full is registered as read-only, which gets no new ensembles at once.
 
 The room is not worth a life. If the store does not answer, or a folder cannot say its room, the
-next look tries again; the bookie goes on, and stays ready. Only a registration that a later start
-took ends the bookie here, as everywhere.
+next look tries again; the bookie goes on, and stays ready. Publishing registers nothing: a room
+goes into the registration that stands, and ``Presence`` alone makes that one.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class RoomPublisher:
         self._tried_ms: int | None = None
 
     async def run(self, every_ms: int) -> None:
-        """Look again and again, until cancelled; raises ``NameTakenError``."""
+        """Look again and again, until cancelled."""
         while True:
             await asyncio.sleep(every_ms / 1_000)
             await self.look()

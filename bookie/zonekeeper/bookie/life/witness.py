@@ -7,8 +7,11 @@ nothing, and it raises.
 
 If a number is lower than the one that the bookie keeps, the look marks the root as restored, and
 names the evidence (``set_back``). Then it keeps the higher of each number. Otherwise the bookie
-keeps what the look found. The bookie looks
-when it starts, in each new session before it registers, from time to time, and before it collects.
+keeps what the look found. The bookie looks when it starts, before each registration, from time to
+time, and before it collects.
+
+A shortage on the device costs what would have been kept, and not the look: a bookie looks before it
+registers as read-only because its device is full. The next look keeps it.
 
 Not promised: a store that is set back to a state that is younger than the last look of every bookie
 is not noticed. No number is lower then. Looks are at most ``LOOK_EVERY_MS`` apart.
@@ -21,7 +24,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from zonekeeper.bookie.disk.disks import Disk
-from zonekeeper.bookie.disk.files import FileSystem
+from zonekeeper.bookie.disk.files import SHORTAGES, FileSystem
 from zonekeeper.bookie.life import known_metadata
 from zonekeeper.metadata.bookies import bookie_records, looks
 from zonekeeper.metadata.cluster import evidence, policy_store, restored, timeline
@@ -130,8 +133,15 @@ class Witness:
         )
 
     async def _keep(self, known: Knowledge) -> None:
-        if known != self._known:
+        if known == self._known:
+            return
+        try:
             await self._disk.run(partial(known_metadata.save, self._files, known))
+        except OSError as error:
+            if error.errno not in SHORTAGES:
+                raise
+            _logger.warning("what is known of the metadata is not kept now: %s", error)
+        else:
             self._known = known
 
     async def _mark(self, proofs: Proofs, *, token: str) -> None:

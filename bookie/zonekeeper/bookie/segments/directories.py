@@ -135,13 +135,18 @@ class Directories:
         return max(rooms, key=lambda room: (room[1].free_bytes, -room[0]))
 
     def space(self) -> Space:
-        """Give the whole room for sorted segments.
+        """Give the whole room for sorted segments; each device counts once.
 
-        Directories with equal figures (total and free) count once: they are on one device.
+        Its figures do not tell a device: two new disks are alike, and while a device is written
+        its second directory shows less free bytes than the first.
         """
-        rooms = {(room.total_bytes, room.free_bytes) for _, room in self._rooms()}
+        rooms = {
+            (room.device, 0 if room.device else directory): room
+            for directory, room in self._rooms()
+        }
         return Space(
-            total_bytes=sum(total for total, _ in rooms), free_bytes=sum(free for _, free in rooms)
+            total_bytes=sum(room.total_bytes for room in rooms.values()),
+            free_bytes=sum(room.free_bytes for room in rooms.values()),
         )
 
     def _rooms(self) -> list[tuple[int, Space]]:

@@ -5,6 +5,7 @@ leave room on the device that recoveries, and records that make room, may use (`
 """
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass
 
 from zonekeeper.bookie.ledgers.records import LedgerRecord
@@ -23,6 +24,19 @@ class BookieLimits:
     waiting_bytes_max: int = 256 << 20
     #: The most known ledgers, each of which takes memory. More are refused with TooManyRequests.
     ledgers_max: int = 1_000_000
+
+
+def begin(tasks: asyncio.TaskGroup, work: Coroutine[object, None, None]) -> bool:
+    """Begin work in a task of its own; False: the bookie ends, and begins nothing.
+
+    A disk that fails, for example, ends all tasks at once. Peers are heard until the server stops.
+    """
+    try:
+        tasks.create_task(work)
+    except RuntimeError:  # the group is being cancelled; it does not say so otherwise
+        work.close()
+        return False
+    return True
 
 
 class Capacity:
@@ -85,5 +99,4 @@ class Capacity:
                 self._measuring = False
 
         if not self._measuring:
-            self._measuring = True
-            self._tasks.create_task(measure())
+            self._measuring = begin(self._tasks, measure())

@@ -12,7 +12,7 @@ in a task of its own. It is decided again afterwards, because a fence may have c
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,7 +21,7 @@ from zonekeeper.bookie.ledgers import admission, extents, records
 from zonekeeper.bookie.ledgers.admission import Here
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.segments.log import LogPut
-from zonekeeper.bookie.serving import comparing, listing
+from zonekeeper.bookie.serving import capacity, comparing, listing
 from zonekeeper.bookie.serving.capacity import BookieLimits, Capacity
 from zonekeeper.bookie.serving.store_reads import Peer, StoreReads
 from zonekeeper.bookie.serving.vouching import Standings, Vouched, no_standings, no_vouchers
@@ -160,7 +160,7 @@ class BookieServer:
                     self._hand_over(ledger, frame, answer)
                 case admission.Compare():
                     self._capacity.held_bytes += frame.size_bytes
-                    self._tasks.create_task(self._append_again(ledger, frame, answer))
+                    self._begin(self._append_again(ledger, frame, answer), answer)
                 case admission.Refuse(error=error):
                     answer.refuse(error)
                 case admission.WriteRecord() | admission.AskMetadata():
@@ -191,6 +191,11 @@ class BookieServer:
             else:
                 assert isinstance(effect, admission.Refuse), "it has been compared"
                 answer.refuse(effect.error)
+
+    def _begin(self, work: Coroutine[object, None, None], answer: _Answer) -> None:
+        """Do the rest of a request in a task of its own; refuse it if the bookie ends."""
+        if not capacity.begin(self._tasks, work):
+            answer.refuse(self._shutting_down())
 
     def _hand_over(
         self, ledger: Ledger, record: Frame | LedgerRecord | None, answer: _Answer
@@ -235,7 +240,7 @@ class BookieServer:
                     return
                 size_bytes = openings.size_of(event.opening)
                 self._capacity.held_bytes += size_bytes
-                self._tasks.create_task(self._open_again(event, size_bytes, answer))
+                self._begin(self._open_again(event, size_bytes, answer), answer)
             case [admission.WriteRecord(record=record)]:
                 refusal = self._capacity.crowded(ledger_id) or self._capacity.cramped(
                     record, urgent=True

@@ -10,8 +10,11 @@ draining. A snapshot puts these together:
   the lists are read in turn, until one of them is the same before and after the other was read. A
   bookie that changed sides twice meanwhile may be in neither list. So a bookie that has vanished is
   looked for again before it counts as absent.
+* Rooms are looked at at most once in ``ROOMS_EVERY_MS``, those of all bookies of a side together.
+  A thousand bookies that publish their rooms would otherwise make a snapshot each, in each process
+  that follows them. Registrations and absences wait for no room: they are shown at once.
 * The room of a bookie that does not say it is unknown. So is the room of a bookie that is absent,
-  and for a moment that of a bookie that has just registered.
+  and for up to ``ROOMS_EVERY_MS`` that of a bookie that has just registered.
 * A bookie with an unreadable record counts as draining: it gets no new data until a person has
   looked at the record.
 
@@ -43,6 +46,8 @@ _LOOKS_MAX: Final = 10
 #: A bookie that was registered is absent if this many further reads do not find it either.
 _LOOKS_FOR_VANISHED: Final = 3
 _RETRY_DELAY_MS: Final = 200
+#: The time between two looks at the rooms of a side, at least. So a room is known that much later.
+ROOMS_EVERY_MS: Final = 1_000
 #: The nodes with the registrations of writable and of read-only bookies.
 _SIDES: Final = ("available", "available/readonly")
 
@@ -125,6 +130,8 @@ class _View:
             async for state in states:
                 self._rooms[side] = _by_bookie(meanings.of(state))
                 self._changed.set()
+                # The states of this time are skipped; the last one of them comes next.
+                await asyncio.sleep(ROOMS_EVERY_MS / 1000)
 
     async def snapshots(self) -> AsyncGenerator[Topology, None]:
         last: list[Bookie] | None = None

@@ -7,6 +7,8 @@ the new session.
 
 The service info has the room of the bookie, which changes. ``tell_room`` puts the new one into the
 node that stands, and each later registration has it. So a room is never older than the session.
+``tell_room`` creates no node and changes no side. Only ``register`` does, and before each of these
+it does what its caller wants first: to look whether the metadata was set back.
 
 A registration is refused where it would do harm:
 
@@ -24,7 +26,7 @@ A registration is refused where it would do harm:
 
 import asyncio
 import enum
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
 from zonekeeper.metadata.bookies import bookie_records
@@ -114,6 +116,10 @@ def _is_ours(raw: bytes) -> bool:
         return False
 
 
+async def _nothing() -> None:
+    """Stand where nothing is to be done before a registration."""
+
+
 class Registrar:
     """Keeps one bookie registered; its calls wait for one another, and each may be repeated."""
 
@@ -128,25 +134,29 @@ class Registrar:
         self._mode: Mode | None = None
         self._turn = asyncio.Lock()
 
-    async def register(self, mode: Mode) -> None:
+    async def register(
+        self, mode: Mode, *, first: Callable[[], Awaitable[None]] = _nothing
+    ) -> None:
         """Register, or change sides; return when the store has the registration.
 
-        The caller calls it again after a retryable error, and in each new session.
+        The caller calls it again after a retryable error, and in each new session. ``first`` is
+        awaited before each transaction that registers or changes sides. The transaction is
+        refused if the session ends after that.
         """
         if self._mode is None:
             await refuse_foreign(self._cluster)
         self._mode = mode
-        await self._settle()
+        await self._settle(first)
 
     async def tell_room(self, room: PublishedRoom | None) -> None:
-        """Have the room in the registration; return when the store has it.
+        """Have the room in the registration that stands; return when the store has it.
 
-        A bookie that is not registered has it in its next registration. So has a bookie whose
-        call failed: the caller calls again after a retryable error.
+        If there is none in this session, the next registration has the room. So it has after an
+        error; the caller calls again after a retryable error. A registration of another session,
+        which may be another start of this bookie, is left alone.
         """
         self._info = self._info.with_room(room)
-        if self._mode is not None:
-            await self._settle()
+        await self._carry_out(self._plan_value)
 
     async def taken_away(self, mode: Mode) -> AsyncGenerator[None, None]:
         """Yield whenever the registration on a side may not be what was wanted any more.
@@ -181,18 +191,31 @@ class Registrar:
         if counted > self._boot_epoch:
             raise self._superseded(f"{self._cluster.store.name} has counted", counted, "ran")
 
-    async def _settle(self) -> None:
+    async def _settle(self, first: Callable[[], Awaitable[None]] = _nothing) -> None:
         """Make the store have the wanted registration, whatever it has now."""
+
+        async def plan(session: SessionId) -> list[Write]:
+            writes = await self._plan(session, self._mode)
+            if writes and self._mode is not None:
+                await first()
+                await self._refuse_superseded()
+            return writes
+
+        await self._carry_out(plan)
+
+    async def _carry_out(self, plan: Callable[[SessionId], Awaitable[list[Write]]]) -> None:
+        """Write what is planned by the store's state, until nothing is left to write.
+
+        ``plan`` reads the store, and gives the writes for a session. They are refused in another.
+        """
         async with self._turn:
             for attempts_left in reversed(range(_ATTEMPTS_MAX)):
                 session = self._cluster.store.session.id
                 if session is None:
                     raise SessionLostError("has no session now", store=self._cluster.store.name)
-                writes = await self._plan(session, self._mode)
+                writes = await plan(session)
                 if not writes:
                     return
-                if self._mode is not None:
-                    await self._refuse_superseded()
                 try:
                     await self._cluster.store.commit(writes, session=session)
                 except StoreError as error:
@@ -235,6 +258,19 @@ class Registrar:
             elif node.value != value:
                 writes.append(Put(path=path, value=value, version=node.version))
         return former + writes
+
+    async def _plan_value(self, session: SessionId) -> list[Write]:
+        """Give the writes that bring the present value into the registration of this session.
+
+        A session is of one start of one process, so that registration is this start's own.
+        """
+        root, value = self._cluster.root, service_info.render(self._info)
+        writes: list[Write] = []
+        for path in (root.writable(self._bookie), root.read_only(self._bookie)):
+            node = await self._cluster.store.get(path, sync=True)
+            if node is not None and node.owner == session and node.value != value:
+                writes.append(Put(path=path, value=value, version=node.version))
+        return writes
 
     def _is_former(self, node: Versioned, path: str) -> bool:
         """Is this node of an earlier start of the bookie? Raises if it is of a later one."""
