@@ -18,27 +18,27 @@ NAMED = Policy(placement=PlacementRules(zones=(ZoneName("a"), ZoneName("b"))))
 NOT_NAMED = replace(NAMED, placement=PlacementRules(zones=(ZoneName("b"), ZoneName("c"))))
 
 
-async def test_the_condition_follows_the_policy_and_unknown_is_not_no() -> None:
+async def test_the_remark_follows_the_policy_and_unknown_is_not_no() -> None:
     place = MemoryPlace()
     cluster = await clusters.initialise(await place.open(), INSTANCE)
     conditions = Conditions()
     naming = ZoneNaming(cluster, WHERE, conditions)
     async with asyncio.timeout(30), alongside(naming.follow()):
         await naming.begun.wait()
-        assert conditions.unmet == {}, "there is no policy yet"
+        assert conditions.remarks == {}, "there is no policy yet"
         await changes(cluster, conditions, naming)
     await place.close()
 
 
 async def changes(cluster: Cluster, conditions: Conditions, naming: ZoneNaming) -> None:
-
     for replaces, policy in enumerate([NOT_NAMED, NAMED, NOT_NAMED]):
         await policy_store.write(cluster, policy, replaces=replaces)
         await turns(IDLE_TURNS)
+        assert conditions.unmet == {}, "the bookie is ready all the time"
         if policy is NAMED:
-            assert (conditions.unmet, naming.trouble) == ({}, None)
+            assert (conditions.remarks, naming.trouble) == ({}, None)
         else:
-            assert conditions.unmet == {ZONE: naming.trouble}
+            assert conditions.remarks == {ZONE: naming.trouble}
             assert "the policy does not name zone a, only b, c" in str(naming.trouble)
 
     # What cannot be read, and what is gone, changes nothing.
@@ -51,4 +51,4 @@ async def changes(cluster: Cluster, conditions: Conditions, naming: ZoneNaming) 
         else:
             await cluster.store.put(path, value, version=node.version)
         await turns(IDLE_TURNS)
-        assert conditions.unmet.keys() == {ZONE}
+        assert conditions.remarks.keys() == {ZONE}

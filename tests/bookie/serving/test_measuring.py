@@ -24,6 +24,7 @@ from zonekeeper.bookie.serving.measuring import OK, MeasuredBookie, Measures
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.running.looking import Page
 
 
 def count_of(measures: Measures, operation: str) -> int:
@@ -115,3 +116,21 @@ def test_a_bookie_that_comes_up_shows_what_is_missing() -> None:
     assert "zonekeeper_bookie_ready 0\n" in pages["/metrics"]().text
     shown = json.loads(pages["/state"]().text)
     assert shown["notReady"] == {"serving": "not yet", "storage": "not yet"}
+
+
+def test_a_remark_is_shown_and_takes_no_readiness() -> None:
+    conditions = Conditions("storage")
+    pages = PagesView("bk-a-0", "1", conditions, Measures()).pages()
+    conditions.remark("zone", "not named")
+    assert pages["/readyz"]() == Page(
+        "storage: not yet\nzone: not named\n", HTTPStatus.SERVICE_UNAVAILABLE
+    )
+
+    conditions.met("storage")
+
+    assert pages["/readyz"]() == Page("ready\nzone: not named\n")
+    assert "zonekeeper_bookie_ready 1\n" in pages["/metrics"]().text
+    shown = json.loads(pages["/state"]().text)
+    assert (shown["notReady"], shown["remarks"]) == ({}, {"zone": "not named"})
+    conditions.remark("zone", None)
+    assert pages["/readyz"]() == Page("ready\n")

@@ -2,19 +2,27 @@
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable
 
 import pytest
 
 from tests.metadata import weather
 from tests.metadata.bookies.test_bookies import INSTANCE, A, registrar, sides
+from tests.support import virtual_time
 from tests.support.stores import MemoryPlace
 from zonekeeper.metadata.bookies import bookie_records, registration
-from zonekeeper.metadata.bookies.registration import Mode
+from zonekeeper.metadata.bookies.registration import Mode, NameTakenError
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.service_info import PublishedRoom
 from zonekeeper.metadata.store.errors import SessionLostError, StoreError
-from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore
+from zonekeeper.metadata.stores.memory import (
+    ExchangeLoss,
+    MemoryStore,
+    Passage,
+    RequestKind,
+    calm,
+)
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base.ids import BookieId
 
@@ -171,3 +179,65 @@ async def test_a_room_that_meets_the_end_of_its_session_is_not_told(memory: Memo
 
     assert store.session.id != lost
     assert await sides(cluster, A) == (False, False)
+
+
+async def late_write(earlier: Cluster, later: Cluster, what: Awaitable[None]) -> None:
+    """Let a later start count itself and register, while a write of the earlier one is on its way.
+
+    As with a process that stands still for some seconds, and a copy of its volume.
+    """
+    store, sent = earlier.store, asyncio.Event()
+    assert isinstance(store, MemoryStore)
+
+    def weather(kind: RequestKind) -> Passage:
+        if kind is not RequestKind.WRITE:
+            return Passage()
+        store.weather = calm
+        sent.set()
+        return Passage(there_ms=1_000)
+
+    store.weather = weather
+    acting = asyncio.ensure_future(what)
+    await sent.wait()
+    copy = registrar(later, A, boot_epoch=4)
+    await bookie_records.count_boot(later, A, 4)
+    await copy.tell_room(BEFORE)
+    await copy.register(Mode.WRITABLE)
+    with contextlib.suppress(NameTakenError):
+        await acting
+
+
+@virtual_time.played
+async def test_a_room_on_its_way_never_lands_on_a_later_start() -> None:
+    """Both nodes are at version 0, though they are two nodes."""
+    place = MemoryPlace()
+    cluster = await clusters.initialise(await place.open(), INSTANCE)
+    later = await clusters.open_cluster(await place.open())
+    bookie = registrar(cluster, A, boot_epoch=3)
+    await bookie_records.count_boot(cluster, A, 3)
+    await bookie.register(Mode.WRITABLE)
+
+    await late_write(cluster, later, bookie.tell_room(NOW))
+
+    found = await registration.read_service_info(later, A)
+    assert found is not None
+    assert (found.boot_epoch, found.room) == (4, BEFORE)
+    await place.close()
+
+
+@virtual_time.played
+async def test_a_change_of_sides_on_its_way_takes_nothing_from_a_later_start() -> None:
+    place = MemoryPlace()
+    cluster = await clusters.initialise(await place.open(), INSTANCE)
+    later = await clusters.open_cluster(await place.open())
+    bookie = registrar(cluster, A, boot_epoch=3)
+    await bookie_records.count_boot(cluster, A, 3)
+    await bookie.register(Mode.WRITABLE)
+
+    await late_write(cluster, later, bookie.register(Mode.READ_ONLY))
+
+    node = await later.store.get(later.root.writable(A), sync=True)
+    assert node is not None
+    assert node.owner == later.store.session.id
+    assert await sides(later, A) == (True, False)
+    await place.close()

@@ -193,10 +193,14 @@ def vouched_in(cluster: Cluster, bookie: BookieId) -> Vouched:
 
 
 class Conditions:
-    """The conditions that a bookie must meet to be ready, by name, in the order of a start."""
+    """The conditions that a bookie must meet to be ready, by name, in the order of a start.
+
+    A remark is no condition: a bookie with remarks is ready, and shows them.
+    """
 
     def __init__(self, *names: str) -> None:
         self._missing: dict[str, str] = dict.fromkeys(names, "not yet")
+        self._remarks: dict[str, str] = {}
 
     def met(self, name: str) -> None:
         """Note that a condition is met."""
@@ -205,6 +209,17 @@ class Conditions:
     def missing(self, name: str, why: str) -> None:
         """Note that a condition is not met, and why."""
         self._missing[name] = why
+
+    def remark(self, name: str, text: str | None) -> None:
+        """Replace the remark of this name; None: there is nothing to remark."""
+        self._remarks.pop(name, None)
+        if text is not None:
+            self._remarks[name] = text
+
+    @property
+    def remarks(self) -> dict[str, str]:
+        """The remarks, by name."""
+        return dict(self._remarks)
 
     @property
     def unmet(self) -> dict[str, str]:

@@ -42,7 +42,7 @@ class PagesView:
 
     def ready(self) -> Page:
         """Say whether the bookie can do its work, and if not, why."""
-        return looking.readiness(self._missing())
+        return looking.readiness(self._missing(), self.conditions.remarks)
 
     def _missing(self) -> dict[str, str]:
         missing = self.conditions.unmet
@@ -85,6 +85,7 @@ class PagesView:
             "bookie": self.name,
             "version": self.version,
             "notReady": self._missing(),
+            "remarks": self.conditions.remarks,
         }
         if self.begun is not None and self.bookie is not None:
             memory, log = self.begun.storage.memory, self.begun.storage.log

@@ -19,7 +19,7 @@ from typing import Final
 from zonekeeper.metadata.bookies import held_collections, looks
 from zonekeeper.metadata.cluster import record_store
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.cluster.record_store import Codec
+from zonekeeper.metadata.cluster.record_store import Checked, Codec
 from zonekeeper.metadata.formats import records
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
 from zonekeeper.placement.base.fields import Plain
@@ -96,6 +96,11 @@ def parse(raw: bytes, instance: str) -> BookieRecord:
 async def read(cluster: Cluster, bookie: BookieId) -> BookieRecord:
     """Read a bookie's record; a missing record is an empty one."""
     return await record_store.read(cluster, _path(cluster, bookie), CODEC) or BookieRecord()
+
+
+async def read_checked(cluster: Cluster, bookie: BookieId) -> Checked[BookieRecord] | None:
+    """Read a bookie's record, with a check that it stays as it is; None: there is none."""
+    return await record_store.read_checked(cluster, _path(cluster, bookie), CODEC)
 
 
 async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:

@@ -19,7 +19,7 @@ A registration is refused where it would do harm:
   process must end. If there is no boot epoch, this process waits as long as a session can last.
 * A later start of this bookie was counted, and is not registered. It may have come and gone while
   this process had no session, and what it acknowledged is only on its own disk. This process lacks
-  that, and would deny it. So it must end.
+  that, and would deny it. So it must end. Each write passes only while no later start is counted.
 * A bookie is registered that does not speak our protocol. The root then belongs to a Java cluster,
   whose clients would choose our bookies and fail.
 """
@@ -156,7 +156,8 @@ class Registrar:
         which may be another start of this bookie, is left alone.
         """
         self._info = self._info.with_room(room)
-        await self._carry_out(self._plan_value)
+        if self._mode is not None:
+            await self._carry_out(self._plan_value)
 
     async def taken_away(self, mode: Mode) -> AsyncGenerator[None, None]:
         """Yield whenever the registration on a side may not be what was wanted any more.
@@ -177,19 +178,28 @@ class Registrar:
         self._mode = None
         await self._settle()
 
-    async def _refuse_superseded(self) -> None:
-        """Raise if a later start of the bookie was counted, registered or not.
+    async def _guarded(self, writes: list[Write], *, refuse: bool) -> list[Write]:
+        """Let the writes pass only while no later start of the bookie is counted.
 
-        A later start that is counted after this look registers itself, and is seen by that.
+        A version does not tell two nodes apart: that of a later start may be at the version of
+        ours. It is counted before it registers. So the writes pass only while the record that
+        counts the starts stays as it is read here. If a later start was counted there are no
+        writes, or (``refuse``) this raises.
         """
-        if self._boot_epoch is None:
-            return
+        if self._boot_epoch is None or not writes:
+            return writes
         try:
-            counted = (await bookie_records.read(self._cluster, self._bookie)).boot_epoch
+            record = await bookie_records.read_checked(self._cluster, self._bookie)
         except UnreadableError:
-            return  # it is unknown whether there was one
-        if counted > self._boot_epoch:
+            return writes  # it is unknown whether there was one
+        if record is None:
+            return writes
+        counted = record.value.boot_epoch
+        if counted <= self._boot_epoch:
+            return [record.check, *writes]
+        if refuse:
             raise self._superseded(f"{self._cluster.store.name} has counted", counted, "ran")
+        return []
 
     async def _settle(self, first: Callable[[], Awaitable[None]] = _nothing) -> None:
         """Make the store have the wanted registration, whatever it has now."""
@@ -198,8 +208,7 @@ class Registrar:
             writes = await self._plan(session, self._mode)
             if writes and self._mode is not None:
                 await first()
-                await self._refuse_superseded()
-            return writes
+            return await self._guarded(writes, refuse=self._mode is not None)
 
         await self._carry_out(plan)
 
@@ -270,7 +279,7 @@ class Registrar:
             node = await self._cluster.store.get(path, sync=True)
             if node is not None and node.owner == session and node.value != value:
                 writes.append(Put(path=path, value=value, version=node.version))
-        return writes
+        return await self._guarded(writes, refuse=False)
 
     def _is_former(self, node: Versioned, path: str) -> bool:
         """Is this node of an earlier start of the bookie? Raises if it is of a later one."""

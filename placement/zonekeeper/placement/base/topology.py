@@ -170,12 +170,16 @@ class Topology:
     def weighting(self, cap_multiple: float, zones: tuple[ZoneName, ...]) -> Weighting:
         """Say how free space becomes weight, by the bookies of these zones that accept ensembles.
 
-        A ``cap_multiple`` of 0 means no cap. Bookies elsewhere have no say: they get no data.
+        A ``cap_multiple`` of 0 means no cap. Bookies elsewhere have no say: they get no data. They
+        get some without strict placement, when there is no other bookie. So if no bookie of these
+        zones says its room, all that accept ensembles have a say.
         """
         asked = (cap_multiple, zones)
         found = self._weightings.get(asked)
         if found is None:
             pools = [pool for where, pool in self._view.pools.items() if where.zone in zones]
+            if not any(pool.known_bytes for pool in pools):
+                pools = [*self._view.pools.values(), self._view.unresolved]
             found = self._weightings[asked] = weighting_of(pools, cap_multiple)
         return found
 

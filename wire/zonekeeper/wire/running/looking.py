@@ -40,12 +40,18 @@ class Page:
 Pages: TypeAlias = Mapping[str, Callable[[], Page]]
 
 
-def readiness(missing: Mapping[str, str]) -> Page:
-    """Give the page that says whether the process is ready, and what is missing otherwise."""
-    if not missing:
-        return Page("ready\n")
-    lines = [f"{name}: {why}\n" for name, why in missing.items()]
-    return Page("".join(lines), HTTPStatus.SERVICE_UNAVAILABLE)
+_NO_REMARKS: Final[Mapping[str, str]] = {}
+
+
+def readiness(missing: Mapping[str, str], remarks: Mapping[str, str] = _NO_REMARKS) -> Page:
+    """Give the page that says whether the process is ready, and what is missing otherwise.
+
+    ``remarks`` stand on the page in either case, and do not decide.
+    """
+    lines = [f"{name}: {why}\n" for name, why in (*missing.items(), *remarks.items())]
+    if missing:
+        return Page("".join(lines), HTTPStatus.SERVICE_UNAVAILABLE)
+    return Page("".join(("ready\n", *lines)))
 
 
 def as_json(data: Mapping[str, object]) -> Page:
