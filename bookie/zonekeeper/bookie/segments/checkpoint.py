@@ -51,7 +51,7 @@ from zonekeeper.bookie.formats import record_format
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.batch_format import Position
 from zonekeeper.bookie.formats.record_format import bad
-from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.ledgers import hints, records
 from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.ledgers.tombstones import Tombstone
@@ -147,7 +147,8 @@ def records_of(ledger_id: LedgerId, state: AdmissionState) -> tuple[LedgerRecord
 
     def found() -> Iterator[LedgerRecord]:
         key = state.master_key
-        for opening in state.fragments:
+        for hint in state.hints:
+            opening = hints.opening_of(hint, state.create_token)
             yield records.FragmentRecord(opening=opening)
         if state.fenced and key is not None:
             yield records.FenceRecord(

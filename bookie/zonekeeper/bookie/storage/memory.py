@@ -19,6 +19,7 @@ from zonekeeper.bookie.formats.arrival_scan import Scanned
 from zonekeeper.bookie.formats.batch_format import Placed
 from zonekeeper.bookie.formats.index import Index
 from zonekeeper.bookie.ledgers import admission, records
+from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.ledgers.tombstones import Tombstone, Tombstones
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
@@ -46,6 +47,8 @@ class Memory:
         self._forgotten: dict[LedgerId, None] = {}
         #: Of the ledgers whose forgetting is on the disk.
         self.tombstones = Tombstones(last.tombstones)
+        #: Bytes of the hints of all ledgers, as they are admitted.
+        self.hint_bytes = 0
         #: Records that forget a ledger and are not on the disk yet.
         self._leaving: dict[LedgerId, records.ForgetRecord] = {}
         #: Called when a ledger begins to leave: a writer that has it open must open it again.
@@ -79,6 +82,13 @@ class Memory:
         remembered = self.ledgers.setdefault(ledger.ledger_id, ledger)
         assert remembered is ledger, "found twice"
 
+    def admit(self, ledger: Ledger, record: LedgerRecord) -> None:
+        """Remember a ledger, and admit a record of it; the caller hands it to the log at once."""
+        self.remember(ledger)
+        self.hint_bytes -= ledger.admitted.hint_bytes
+        ledger.admit(record)
+        self.hint_bytes += ledger.admitted.hint_bytes
+
     def place(self, placed: Iterable[Placed]) -> None:
         """Take in records that are on the disk, in the log's order."""
         for record, location in placed:
@@ -107,6 +117,7 @@ class Memory:
         """Begin after a restart: for each ledger the admitted state is the durable one."""
         for ledger in self.ledgers.values():
             ledger.restarted()
+            self.hint_bytes += ledger.admitted.hint_bytes
 
     def forgetting(self, ledger_id: LedgerId, at_ms: int) -> records.ForgetRecord:
         """Give the record that forgets a ledger; the caller hands it to the log at once.
@@ -121,8 +132,9 @@ class Memory:
         if ledger is None:
             return records.ForgetRecord(ledger_id=ledger_id)
         state, ledger.admitted = ledger.admitted, admission.UNKNOWN
+        self.hint_bytes -= state.hint_bytes
         token = state.create_token
-        left = at_ms if token or state.fragments or state.in_limbo else 0
+        left = at_ms if token or state.hints or state.in_limbo else 0
         record = records.ForgetRecord(ledger_id=ledger_id, create_token=token, at_ms=left)
         self._leaving[ledger_id] = record
         self.on_forgetting(ledger_id)
