@@ -15,11 +15,11 @@ from tests.bookie.segments import keeping
 from tests.support.checkout_root import ROOT
 from zonekeeper.bookie.disk import whole_files
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
-from zonekeeper.bookie.formats import batch_format, log_end, sorted_format
+from zonekeeper.bookie.formats import batch_format, checkpoint_format, log_end, sorted_format
 from zonekeeper.bookie.formats.batch_format import Position
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint
 from zonekeeper.bookie.life import boots, identity, known_metadata, process
 from zonekeeper.bookie.segments import arrivals, checkpoint, directories
-from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.tools import indexes
 from zonekeeper.metadata.cluster.evidence import Knowledge
 
@@ -117,7 +117,7 @@ def test_magics_and_versions_are_in_the_bytes() -> None:
         "frame header": keeping.frame(3, [23]).head,
         "sorted header": sorted_format.header(1, 8),
         "sorted footer": sorted_format.table_and_footer(1, 8, 28, ()),
-        "checkpoint head": checkpoint.render(Checkpoint(log_id=1, limbo_generation=6)),
+        "checkpoint head": checkpoint_format.render(Checkpoint(log_id=1, limbo_generation=6)),
         "boots": boots.render(5),
         "log end": log_end.render(log_end.none_of(1)),
         "known": known_metadata.render(Knowledge(starts=1, ids=2, policy=3)),

@@ -14,11 +14,11 @@ from tests.bookie import running
 from tests.support import playing, virtual_time
 from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
-from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.formats.checkpoint_format import Kept
+from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.life import life
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.checkpoint import Kept
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import identities
@@ -188,10 +188,7 @@ class Machine:
         self.files = MemoryFileSystem()
         storage.create(self.files, self.lab.chance)
         limbo = {
-            ledger_id: Kept(
-                records=(records.LimboRecord(ledger_id=ledger_id, in_limbo=True),),
-                confirmed=NO_ENTRY,
-            )
+            ledger_id: Kept(state=AdmissionState(fenced=True, in_limbo=True), confirmed=NO_ENTRY)
             for ledger_id in named
         }
         fresh = checkpoint.load(self.files)

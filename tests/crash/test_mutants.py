@@ -18,12 +18,12 @@ from zonekeeper.bookie.disk.memory_files import MemoryFile, MemoryFileSystem, no
 from zonekeeper.bookie.formats import arrival_scan, log_end
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError, Read
 from zonekeeper.bookie.formats.batch_format import BatchHeader, Placed, Position
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint
 from zonekeeper.bookie.formats.index import ExtentRow, Index, MemoryOrdered
 from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.ledgers import records
 from zonekeeper.bookie.segments import log, log_ends
 from zonekeeper.bookie.segments.arrivals import Arrivals
-from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.segments.directories import Directories, name_of
 from zonekeeper.bookie.segments.log import Log, LogPut
 from zonekeeper.bookie.storage import reading, rewrite

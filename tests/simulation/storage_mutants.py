@@ -33,11 +33,11 @@ from zonekeeper.wire.formats import entries, errors
 
 
 def _checkpoints_forget() -> Sequence[Patch]:
-    def rendered(self: Memory, some: Iterable[Ledger]) -> list[bytes]:
+    def kept(self: Memory, some: Iterable[Ledger]) -> list[Ledger]:
         del self, some
         return []
 
-    return [(Memory, "rendered", rendered)]
+    return [(Memory, "kept", kept)]
 
 
 def _digests_are_not_compared() -> Sequence[Patch]:

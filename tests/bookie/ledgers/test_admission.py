@@ -241,13 +241,6 @@ def test_a_fragment_that_is_opened_in_another_way_replaces_the_hint() -> None:
     assert [fragment.first_entry_id for fragment in state.fragments] == [0, 5]
 
 
-def test_there_is_an_end_to_fragments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "FRAGMENTS_MAX", 1)
-
-    assert refusal(after(OPEN), OPEN_NEXT) is errors.BadRequest
-    assert refusal(after(OPEN), OPEN) is None
-
-
 # ── a ledger that was deleted ──
 
 TOKEN, OTHER_TOKEN = 7, 8

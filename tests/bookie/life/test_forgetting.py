@@ -10,14 +10,14 @@ from tests.bookie.running import BOOKIE, LEDGER
 from tests.support.stores import MemoryPlace
 from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.formats.checkpoint_format import Kept
 from zonekeeper.bookie.formats.index import MemoryOrdered
-from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.life import identity, known_metadata, life
 from zonekeeper.bookie.life.identity import WrongDiskError
 from zonekeeper.bookie.life.life import BookieGround
 from zonekeeper.bookie.segments import checkpoint
 from zonekeeper.bookie.segments.arrivals import Sizes
-from zonekeeper.bookie.segments.checkpoint import Kept
 from zonekeeper.bookie.storage.storage import StoragePolicy
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster import cluster as clusters
@@ -61,9 +61,7 @@ async def test_a_start_with_a_ledger_in_limbo_is_said_in_the_bookies_record() ->
     files = MemoryFileSystem()
     await lives(cluster, files)
     assert (await bookie_records.read(cluster, BOOKIE)).lost_data is None
-    limbo = Kept(
-        records=(records.LimboRecord(ledger_id=LEDGER, in_limbo=True),), confirmed=NO_ENTRY
-    )
+    limbo = Kept(state=AdmissionState(fenced=True, in_limbo=True), confirmed=NO_ENTRY)
     kept = dataclasses.replace(checkpoint.load(files), ledgers={LEDGER: limbo})
     checkpoint.save(files, kept)
     for start in (2, 3):

@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 from tests.bookie.segments import keeping
 from tests.bookie.segments.some_records import FORGET, ONE_OF_EACH, all_records
 from tests.wire import hextext
-from zonekeeper.bookie.formats import batch_format, locations, log_end, record_format, sorted_format
+from zonekeeper.bookie.formats import (
+    batch_format,
+    checkpoint_format,
+    locations,
+    log_end,
+    record_format,
+    sorted_format,
+)
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.batch_format import Position
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint, Kept, SortedSegment
 from zonekeeper.bookie.formats.index import ExtentRow
 from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.ledgers import admission, records
@@ -21,7 +29,6 @@ from zonekeeper.bookie.ledgers.extents import Extent
 from zonekeeper.bookie.ledgers.records import LedgerRecord, Record
 from zonekeeper.bookie.ledgers.tombstones import Tombstone
 from zonekeeper.bookie.segments import checkpoint
-from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept, SortedSegment
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.formats import checksums
 from zonekeeper.wire.formats.errors import FormatError
@@ -37,6 +44,15 @@ STATE_RECORDS: Sequence[LedgerRecord] = (
     records.LacRecord(ledger_id=LedgerId(3), packet=keeping.sealer(3).seal_lac(EntryId(4))),
     records.LimboRecord(ledger_id=LedgerId(3), in_limbo=True),
 )
+
+
+def after(wanted: Sequence[LedgerRecord]) -> AdmissionState:
+    state = admission.UNKNOWN
+    for record in wanted:
+        state = admission.applied(state, record)
+    return state
+
+
 #: Golden files: change nothing here.
 CHECKPOINT = Checkpoint(
     log_id=LOG_ID,
@@ -50,8 +66,8 @@ CHECKPOINT = Checkpoint(
     sweep=2,
     forgotten=(LedgerId(5), LedgerId(6)),
     ledgers={
-        LedgerId(3): Kept(records=tuple(STATE_RECORDS), confirmed=EntryId(4)),
-        LedgerId(4): Kept(records=(), confirmed=EntryId(-1), since=8),
+        LedgerId(3): Kept(state=after(STATE_RECORDS), confirmed=EntryId(4)),
+        LedgerId(4): Kept(state=admission.UNKNOWN, confirmed=EntryId(-1), since=8),
     },
 )
 #: As it is read from a file of version 3; files of version 1 and 2 say nothing of the log's end.
@@ -109,9 +125,9 @@ def test_a_batch_is_read_as_it_was_written(wanted: list[Record]) -> None:
     ("data", "parse"),
     [
         (batch_bytes(ONE_OF_EACH), lambda data: batch_format.parse(data, LOG_ID)),
-        (golden_of("segments_v1", "checkpoint"), checkpoint.parse),
-        (golden_of("checkpoint_v2", "checkpoint"), checkpoint.parse),
-        (checkpoint.render(CHECKPOINT_3), checkpoint.parse),
+        (golden_of("segments_v1", "checkpoint"), checkpoint_format.parse),
+        (golden_of("checkpoint_v2", "checkpoint"), checkpoint_format.parse),
+        (checkpoint_format.render(CHECKPOINT_3), checkpoint_format.parse),
         (log_end.render(LOG_END), log_end.parse),
         (table_bytes(), parse_table),
     ],
@@ -145,7 +161,7 @@ def test_no_bit_can_change_and_no_byte_be_missing_unnoticed(
 def test_arbitrary_bytes_are_refused_in_order(data: bytes) -> None:
     for parse in (
         lambda: batch_format.parse(batch_format.log_mark(LOG_ID) + data, LOG_ID),
-        lambda: checkpoint.parse(data),
+        lambda: checkpoint_format.parse(data),
         lambda: log_end.parse(data),
         lambda: sorted_format.parse_footer(data, LOG_ID, 8, len(data)),
     ):
@@ -190,27 +206,20 @@ def test_the_generation_of_one_batch_does_not_go_with_the_rest_of_another() -> N
 )
 def test_a_ledgers_state_is_the_same_after_a_checkpoint(wanted: list[LedgerRecord]) -> None:
     state = after(wanted)
-    assert after(checkpoint.records_of(LedgerId(3), state)) == state
-
-
-def after(wanted: Sequence[LedgerRecord]) -> AdmissionState:
-    state = admission.UNKNOWN
-    for record in wanted:
-        state = admission.applied(state, record)
-    return state
+    assert after(checkpoint_format.records_of(LedgerId(3), state)) == state
 
 
 def test_a_checkpoint_is_read_as_it_was_written() -> None:
     for each in (CHECKPOINT, CHECKPOINT_2, CHECKPOINT_3):
-        assert checkpoint.parse(checkpoint.render(each)) == each
+        assert checkpoint_format.parse(checkpoint_format.render(each)) == each
 
 
 def test_a_checkpoint_that_is_written_says_that_the_logs_end_is_beside_it() -> None:
     """Also where the last one was of a version that had no such file."""
-    before = checkpoint.parse(golden_of("segments_v1", "checkpoint"))
+    before = checkpoint_format.parse(golden_of("segments_v1", "checkpoint"))
     assert not before.has_log_end
 
-    assert checkpoint.parse(checkpoint.render(before)).has_log_end
+    assert checkpoint_format.parse(checkpoint_format.render(before)).has_log_end
 
 
 def test_the_logs_end_is_read_as_it_was_written() -> None:
@@ -219,7 +228,7 @@ def test_the_logs_end_is_read_as_it_was_written() -> None:
 
 def test_a_checkpoint_of_a_newer_version_is_not_called_damaged() -> None:
     files = keeping.fresh()
-    written = checkpoint.render(CHECKPOINT_3)
+    written = checkpoint_format.render(CHECKPOINT_3)
     data = written[:4] + b"\x04" + written[5:-4]
     files.remove(checkpoint.NAME)
     files.create(checkpoint.NAME).write(0, [data, checksums.value(data).to_bytes(4, "big")])
@@ -229,12 +238,13 @@ def test_a_checkpoint_of_a_newer_version_is_not_called_damaged() -> None:
 
 
 def test_a_frame_is_not_a_ledgers_state() -> None:
-    frame = keeping.frame(3, [0])
-    data = checkpoint.render(CHECKPOINT)
-    assert record_format.encode(frame) not in data
-    bad = {LedgerId(3): Kept(records=(frame,), confirmed=EntryId(4))}  # type: ignore[arg-type]  # on purpose
-    with pytest.raises(FormatError):
-        checkpoint.parse(checkpoint.render(Checkpoint(log_id=LOG_ID, ledgers=bad)))
+    frame, state = keeping.frame(3, [0]), record_format.encode(STATE_RECORDS[1])
+    data = checkpoint_format.render(CHECKPOINT)
+    assert state in data
+    for other in (frame, FORGET, records.ModeRecord(read_only=True)):
+        bad = data[:-4].replace(state, record_format.encode(other))
+        with pytest.raises(FormatError):
+            checkpoint_format.parse(bad + checksums.value(bad).to_bytes(4, "big"))
 
 
 def test_version_1_is_read_for_ever() -> None:
@@ -248,21 +258,21 @@ def test_version_1_is_read_for_ever() -> None:
     assert [record for record, _ in batch_format.parse(golden["batch"], LOG_ID)[1]] == list(
         ONE_OF_EACH
     )
-    assert checkpoint.parse(golden["checkpoint"]) == replace(CHECKPOINT, has_log_end=False)
+    assert checkpoint_format.parse(golden["checkpoint"]) == replace(CHECKPOINT, has_log_end=False)
     assert parse_table(golden["sorted table"]) == list(ROWS)
 
 
 def test_version_2_of_the_checkpoint_is_read_for_ever() -> None:
     golden = golden_of("checkpoint_v2", "checkpoint")
 
-    assert checkpoint.parse(golden) == replace(CHECKPOINT_2, has_log_end=False)
+    assert checkpoint_format.parse(golden) == replace(CHECKPOINT_2, has_log_end=False)
 
 
 def test_version_3_of_the_checkpoint_is_read_for_ever() -> None:
     golden = golden_of("checkpoint_v3", "checkpoint")
 
-    assert checkpoint.render(CHECKPOINT_3) == golden
-    assert checkpoint.parse(golden) == CHECKPOINT_3
+    assert checkpoint_format.render(CHECKPOINT_3) == golden
+    assert checkpoint_format.parse(golden) == CHECKPOINT_3
 
 
 def test_version_1_of_the_logs_end_is_read_for_ever() -> None:

@@ -194,3 +194,37 @@ async def test_a_stranger_of_limbos_is_slow_alone() -> None:
         await flood(lambda: bookie.fence(LedgerId(99), KEY))
         assert asked["standing"] <= AT_ONCE + 1_000 // STRANGERS_EVERY_MS + 1
         assert asked["standing"] >= AT_ONCE, "those who ask for limbos are other peers"
+
+
+@virtual_time.played
+async def test_s138_what_waiting_requests_take_is_bounded_and_strangers_make_room() -> None:
+    """Openings that name thousands of bookies take a MiB each while they wait."""
+    reads, size_bytes = StoreReads(BOOKIE), 1 << 20
+    room = store_reads.WAITING_BYTES_MAX // size_bytes
+
+    async def ask(peer: Peer, *, there: bool) -> bool:
+        async def answer() -> bool:
+            await asyncio.sleep(READ_S)
+            return there
+
+        return await reads.answer(reads.enter(peer, size_bytes), answer, found=bool)
+
+    def asked(peer: Peer, *, there: bool) -> list["asyncio.Future[bool]"]:
+        return [asyncio.ensure_future(ask(peer, there=there)) for _ in range(2 * room)]
+
+    assert not await ask(STRANGER, there=False)
+    flood = asked(STRANGER, there=False)
+    await asyncio.sleep(0)
+    assert reads.waiting == room
+    honest = asked(HONEST, there=True)
+    await asyncio.sleep(0)
+    assert reads.waiting == room
+    outcomes = await asyncio.gather(*honest, return_exceptions=True)
+    served = [type(each) for each in outcomes].count(bool)
+    assert served in (room + AT_ONCE - 1, room + AT_ONCE), "one may be a stranger's"
+    for each in flood:
+        each.cancel()
+    assert errors.TooManyRequests in {
+        type(each) for each in await asyncio.gather(*flood, return_exceptions=True)
+    }
+    assert (reads.waiting, reads.waiting_bytes, reads.under_way) == (0, 0, 0)

@@ -1,5 +1,6 @@
 """What changes ledgers waits for the disk like what fills them, and no more of it."""
 
+import asyncio
 import dataclasses
 
 from tests.bookie.running import (
@@ -12,9 +13,13 @@ from tests.bookie.running import (
     read_ids,
     running,
 )
+from tests.support import virtual_time
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.ledgers import admission
+from zonekeeper.bookie.serving import store_reads
 from zonekeeper.bookie.serving.capacity import BookieLimits
-from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.formats import carriers, errors, openings
 
 
@@ -29,7 +34,7 @@ async def test_openings_and_lacs_beyond_what_may_wait_are_refused() -> None:
             [
                 carriers.Open(
                     number=number,
-                    opening=dataclasses.replace(large, ledger_id=LedgerId(100 + number)),
+                    opening=dataclasses.replace(large, first_entry_id=EntryId(1 + number)),
                 )
                 for number in range(count)
             ],
@@ -49,7 +54,48 @@ async def test_openings_and_lacs_beyond_what_may_wait_are_refused() -> None:
         for refused in outcomes[taken:]:
             assert isinstance(refused, errors.TooManyRequests)
             assert f"the limit is {most}" in str(refused)
-        await open_fragment(bookie, dataclasses.replace(large, ledger_id=LedgerId(100 + count)))
+        await open_fragment(bookie, dataclasses.replace(large, first_entry_id=EntryId(1 + count)))
+        await open_fragment(bookie, dataclasses.replace(large, ledger_id=LedgerId(100)))
+
+
+@virtual_time.played
+async def test_s138_openings_that_wait_for_metadata_take_no_room_from_appends() -> None:
+    """A peer asks for ledgers that are not there, with openings as large as they may be."""
+    names = tuple(BookieId(f"{number:05x}") for number in range(8_000))
+    large = dataclasses.replace(
+        opening(), quorums=Quorums(ensemble=len(names), write=1, ack=1), ensemble=names
+    )
+    async with running(
+        MemoryFileSystem(), limits=BookieLimits(waiting_bytes_max=1 << 20)
+    ) as bookie:
+        await open_fragment(bookie, opening())
+
+        async def never(ledger_id: LedgerId) -> admission.Standing:
+            del ledger_id
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        bookie.standing = never
+        heard, count = Outcomes(), 300
+        bookie.append(
+            [
+                carriers.Open(
+                    number=number,
+                    opening=dataclasses.replace(large, ledger_id=LedgerId(100 + number)),
+                )
+                for number in range(count)
+            ],
+            heard,
+        )
+        waiting = bookie._store_reads.waiting
+        assert waiting == store_reads.WAITING_BYTES_MAX // openings.memory_of(large)
+        assert len(heard.heard) == count - waiting - store_reads.AT_ONCE
+        assert {type(each) for each in heard.heard.values()} == {errors.TooManyRequests}
+
+        assert await append(bookie, frame(0)) == [None]
+        await open_fragment(bookie, opening(first=5))
+        outcomes = [await heard.of(number) for number in range(count)]
+        assert all(isinstance(each, errors.ProtocolError) and each.retryable for each in outcomes)
 
 
 async def test_frames_that_are_compared_are_among_what_may_wait() -> None:

@@ -16,8 +16,8 @@ from tests.support import virtual_time
 from zonekeeper.bookie.disk.files import FileSystem, Space
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
+from zonekeeper.bookie.formats.checkpoint_format import SortedSegment
 from zonekeeper.bookie.formats.index import Index, MemoryOrdered
-from zonekeeper.bookie.segments.checkpoint import SortedSegment
 from zonekeeper.bookie.segments.log import DiskFailedError
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage import compaction, storage

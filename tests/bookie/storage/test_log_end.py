@@ -13,7 +13,7 @@ from tests.bookie.segments import keeping
 from tests.bookie.segments.keeping import Driver, check, fill, fresh, running
 from tests.support import virtual_time
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem, no_troubles
-from zonekeeper.bookie.formats import log_end
+from zonekeeper.bookie.formats import checkpoint_format, log_end
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
 from zonekeeper.bookie.formats.index import MemoryOrdered
 from zonekeeper.bookie.segments import arrivals, checkpoint, log_ends
@@ -267,7 +267,7 @@ def of_an_earlier_version(files: MemoryFileSystem) -> None:
     last = checkpoint.load(files)
     assert not last.limbo_generation
     assert not last.tombstones
-    written = checkpoint.render(last)
+    written = checkpoint_format.render(last)
     assert written[4] == 3
     data = written[:4] + b"\1" + written[5:61] + written[73:-4]
     files.remove(checkpoint.NAME)

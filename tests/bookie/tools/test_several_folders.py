@@ -18,13 +18,14 @@ from tests.support import virtual_time
 from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.files import RealFileSystem, Space
 from zonekeeper.bookie.formats import log_end
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint, Kept
 from zonekeeper.bookie.formats.index import Index
-from zonekeeper.bookie.ledgers import admission, records
+from zonekeeper.bookie.ledgers import admission
+from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.life import boots, data_folder, process
 from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import log_ends
-from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.rocks import RocksOrdered
 from zonekeeper.bookie.storage import storage
@@ -34,15 +35,7 @@ from zonekeeper.wire.formats import errors
 
 CHECKPOINT_OF_ENDED_LIMBO = Checkpoint(
     log_id=1,
-    ledgers={
-        LedgerId(9): Kept(
-            records=(
-                records.LimboRecord(ledger_id=LedgerId(9), in_limbo=True),
-                records.LimboRecord(ledger_id=LedgerId(9), in_limbo=False),
-            ),
-            confirmed=NO_ENTRY,
-        )
-    },
+    ledgers={LedgerId(9): Kept(state=AdmissionState(fenced=True), confirmed=NO_ENTRY)},
 )
 LEDGERS = 3
 EVERY = [LedgerId(each) for each in range(1, LEDGERS + 1)]
@@ -288,11 +281,11 @@ def test_limbo_that_ended_after_the_journal_was_replaced_too_does_not_come_back(
 def test_a_ledger_that_lost_nothing_does_not_come_into_limbo_again(wide: Wide) -> None:
     """The checkpoint has it in limbo, and the log says that this ended."""
     untouched = LedgerId(9)
-    limbo = records.LimboRecord(ledger_id=untouched, in_limbo=True)
+    limbo = AdmissionState(fenced=True, in_limbo=True)
     with data_folder.held(wide.data) as files:
         last = checkpoints.load(files)
-        kept = {untouched: Kept(records=(limbo,), confirmed=NO_ENTRY)}
-        checkpoints.save(files, replace(last, ledgers={**last.ledgers, **kept}))
+        kept = {untouched: Kept(state=limbo, confirmed=NO_ENTRY)}
+        checkpoints.save(files, replace(last, ledgers={**dict(last.ledgers.items()), **kept}))
     asyncio.run(wide.change_limbo([untouched], False))
     lost = wide.ledger_dirs[0]
     shutil.rmtree(lost)
@@ -316,11 +309,8 @@ def test_limbo_that_ended_before_anybody_showed_a_key_comes_again(wide: Wide) ->
 
     assert "1 ledgers are in limbo" in answer.output
     with data_folder.held(wide.data) as files:
-        (kept,) = checkpoints.load(files).ledgers.values()
-    state = admission.UNKNOWN
-    for record in kept.records:
-        state = admission.applied(state, record)
-    assert state.in_limbo
+        ((_, kept),) = checkpoints.load(files).ledgers.items()
+    assert kept.state.in_limbo
 
 
 def test_a_lost_ledger_folder_with_a_lost_index_puts_all_ledgers_in_limbo(wide: Wide) -> None:

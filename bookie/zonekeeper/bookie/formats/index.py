@@ -65,6 +65,10 @@ class Ordered(Protocol):
         """
         ...
 
+    def floors(self, keys: Iterable[bytes]) -> Iterator[Pair | None]:
+        """Give for each key the pair with the greatest key ``<=`` it; None: there is none."""
+        ...
+
     def write(self, changes: Sequence[Change], *, sync: bool) -> None:
         """Make all changes or none. With ``sync``, these and all earlier ones are then on disk."""
         ...
@@ -174,6 +178,16 @@ class Index:
             return EntryId(min(row.extent.last, up_to))
         return None
 
+    def lasts(self, ledger_ids: Iterable[LedgerId]) -> list[EntryId | None]:
+        """Give each ledger's highest entry; None: the index has none."""
+        ids = list(ledger_ids)
+        tops = (_EXTENT.pack(b"x", ledger_id, entries.ID_END) for ledger_id in ids)
+        found = (None if pair is None else _row(*pair) for pair in self._store.floors(tops))
+        return [
+            None if row is None or row.ledger_id != ledger_id else row.extent.last
+            for row, ledger_id in zip(found, ids, strict=True)
+        ]
+
     def rows(self) -> Iterator[ExtentRow]:
         """Give all extents, in order."""
         for key, value in self._prefixed(b"x"):
@@ -226,6 +240,12 @@ class MemoryOrdered:
             found = self._keys[at]
             yield found, self._values[found]
             at = bisect_right(self._keys, found)
+
+    def floors(self, keys: Iterable[bytes]) -> Iterator[Pair | None]:
+        """Give for each key the pair with the greatest key ``<=`` it; None: there is none."""
+        for key in keys:
+            at = bisect_right(self._keys, key) - 1
+            yield (self._keys[at], self._values[self._keys[at]]) if at >= 0 else None
 
     def write(self, changes: Sequence[Change], *, sync: bool) -> None:
         """Make all changes."""

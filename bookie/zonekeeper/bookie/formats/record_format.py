@@ -35,12 +35,14 @@ from zonekeeper.wire.formats.frames import Frame
 StateRecord: TypeAlias = records.LedgerRecord | records.ModeRecord | records.ForgetRecord
 
 _HEAD: Final = struct.Struct(">BBHI")
+HEAD_BYTES: Final = _HEAD.size
 _LEDGER: Final = struct.Struct(">Q")
 _FENCE: Final = struct.Struct(f">Q{MASTER_KEY_BYTES}s")
 _LIMBO: Final = struct.Struct(">QB")
 _TOMBSTONE: Final = struct.Struct(">QQ")
 
 _FRAME_KIND: Final = 1
+_FRAGMENT_KIND: Final = 2
 #: The place of a frame's checksum in ``wire.formats.frames``.
 _FRAME_CRC: Final = slice(8, 12)
 _CRC_BYTES: Final = 4
@@ -60,6 +62,17 @@ def encode(record: records.Record) -> bytes:
         return _HEAD.pack(_FRAME_KIND, 0, 0, record.size_bytes) + checksum_of(record)
     kind, body = _body(record)
     return _HEAD.pack(kind, 0, 0, len(body)) + body
+
+
+def encode_hint(hint: bytes, create_token: int) -> bytes:
+    """Give the bytes of the record of the fragment that a hint is of (``ledgers.hints``)."""
+    body = hint + openings.spell_token(create_token)
+    return _HEAD.pack(_FRAGMENT_KIND, 0, 0, len(body)) + body
+
+
+def size_at(data: bytes, at: int) -> int:
+    """Give the bytes of the record at an offset, by its head, which is there; no frame's."""
+    return int(HEAD_BYTES + _HEAD.unpack_from(data, at)[3])
 
 
 def size_of(record: records.Record) -> int:
@@ -107,7 +120,7 @@ def bad(fault: Fault, detail: str) -> FormatError:
 def _body(record: StateRecord) -> tuple[int, bytes]:
     match record:
         case records.FragmentRecord():
-            return 2, openings.spell(record.opening)
+            return _FRAGMENT_KIND, openings.spell(record.opening)
         case records.FenceRecord():
             fixed = _FENCE.pack(record.ledger_id, record.master_key)
             return 3, fixed + openings.spell_token(record.create_token)
@@ -170,7 +183,7 @@ def _parse_forget(body: bytes) -> StateRecord:
 
 
 _PARSERS: Final[dict[int, Callable[[bytes], StateRecord]]] = {
-    2: _parse_fragment,
+    _FRAGMENT_KIND: _parse_fragment,
     3: _parse_fence,
     4: _parse_lac,
     5: _parse_limbo,

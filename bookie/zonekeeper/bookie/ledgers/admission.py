@@ -37,17 +37,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
-from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.ledgers import hints, records
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.wire.formats import digests, entries, errors
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.openings import FragmentOpening
-
-#: The most fragments of a ledger. Each change of the ensemble makes one; a hint of each is kept.
-FRAGMENTS_MAX: Final = 10_000
-
 
 # ── state ──
 
@@ -63,13 +59,17 @@ class AdmissionState:
     fenced: bool = False
     in_limbo: bool = False
     explicit_lac: bytes | None = None
-    #: By their first entries, ascending; each has the state's create token.
-    fragments: tuple[FragmentOpening, ...] = ()
+    #: The kind of digest of the ledger's packets; None: no fragment was ever opened here.
+    digest: Digest | None = None
+    #: Of all openings, by their first entries, ascending (``ledgers.hints``).
+    hints: tuple[bytes, ...] = ()
+    #: The sum of ``hints.size_of``.
+    hint_bytes: int = 0
 
     @property
-    def digest(self) -> Digest | None:
-        """The kind of digest of the ledger's packets; None: no fragment was ever opened here."""
-        return self.fragments[0].digest if self.fragments else None
+    def fragments(self) -> tuple[FragmentOpening, ...]:
+        """The openings that count, by their first entries, ascending; with the create token."""
+        return hints.counting(self.hints, self.create_token)
 
 
 UNKNOWN: Final = AdmissionState()
@@ -230,20 +230,14 @@ def applied(state: AdmissionState, record: LedgerRecord) -> AdmissionState:
     """Give the state after a record; a state changes in no other way."""
     match record:
         case records.FragmentRecord(opening=opening):
-            state = _with_token(state, opening.create_token)
-            opening = replace(opening, create_token=state.create_token)
-            others = [
-                known for known in state.fragments if known.first_entry_id != opening.first_entry_id
-            ]
-            fragments = sorted([*others, opening], key=lambda known: known.first_entry_id)
+            return _opened(state, opening)
+        case records.FenceRecord(master_key=key, create_token=token):
             return replace(
                 state,
-                master_key=state.master_key or opening.master_key,
-                fragments=tuple(fragments),
+                master_key=state.master_key or key,
+                create_token=state.create_token or token,
+                fenced=True,
             )
-        case records.FenceRecord(master_key=key, create_token=token):
-            state = _with_token(state, token)
-            return replace(state, master_key=state.master_key or key, fenced=True)
         case records.LacRecord(packet=packet):
             return replace(state, explicit_lac=packet)
         case records.LimboRecord(in_limbo=in_limbo):
@@ -252,12 +246,20 @@ def applied(state: AdmissionState, record: LedgerRecord) -> AdmissionState:
             assert_never(record)
 
 
-def _with_token(state: AdmissionState, create_token: int) -> AdmissionState:
-    """Give the state once a create token was shown; the first one that is known stays."""
-    if state.create_token or not create_token:
-        return state
-    fragments = tuple(replace(each, create_token=create_token) for each in state.fragments)
-    return replace(state, create_token=create_token, fragments=fragments)
+def _opened(state: AdmissionState, opening: FragmentOpening) -> AdmissionState:
+    """Give the state after an opening; the key and the create token that were first known stay."""
+    hint = hints.of(opening)
+    is_new = not hints.has(state.hints, hint)
+    return AdmissionState(
+        master_key=state.master_key or opening.master_key,
+        create_token=state.create_token or opening.create_token,
+        fenced=state.fenced,
+        in_limbo=state.in_limbo,
+        explicit_lac=state.explicit_lac,
+        digest=state.digest or opening.digest,
+        hints=hints.added(state.hints, hint) if is_new else state.hints,
+        hint_bytes=state.hint_bytes + (hints.size_of(hint) if is_new else 0),
+    )
 
 
 def refuse_limbo(ledger_id: LedgerId, state: AdmissionState) -> None:
@@ -296,14 +298,16 @@ def _open(state: AdmissionState, event: OpenWanted) -> Sequence[Effect]:
         return _refuse_request(
             f"ledger {ledger_id} has the digest {state.digest}, and the fragment {opening.digest}"
         )
-    opening = replace(opening, create_token=token or state.create_token)
-    if opening in state.fragments:
+    token, hint = token or state.create_token, hints.of(opening)
+    if not hints.has(state.hints, hint):
+        if state.hint_bytes + hints.size_of(hint) > hints.LEDGER_BYTES_MAX:
+            return _refuse_request(
+                f"ledger {ledger_id}: what writers told of its fragments takes {state.hint_bytes} "
+                f"bytes here, the limit is {hints.LEDGER_BYTES_MAX}: write to a new ledger"
+            )
+    elif token == state.create_token:
         return ()
-    if len(state.fragments) >= FRAGMENTS_MAX:
-        return _refuse_request(
-            f"ledger {ledger_id} has {FRAGMENTS_MAX} fragments here, and takes no more: "
-            "write to a new ledger"
-        )
+    opening = replace(opening, create_token=token)
     return (WriteRecord(record=records.FragmentRecord(opening=opening)),)
 
 
@@ -372,7 +376,7 @@ def _no_longer_here(state: AdmissionState, event: OpenWanted) -> Sequence[Effect
     ledger_id = event.opening.ledger_id
     if is_other(state, event.opening.create_token):
         return _refuse_deleted(ledger_id, "another ledger has this id here")
-    if state.fragments or state.in_limbo:
+    if state.hints or state.in_limbo:
         return None
     if event.buried:
         return _refuse_deleted(ledger_id, "it was deleted, and collected here")

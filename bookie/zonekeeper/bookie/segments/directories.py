@@ -15,7 +15,7 @@ from typing import Final
 from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.formats import numbered_names
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
-from zonekeeper.bookie.segments.checkpoint import SortedSegment
+from zonekeeper.bookie.formats.checkpoint_format import SortedSegment
 
 _PREFIX: Final = "sorted-"
 

@@ -29,8 +29,8 @@ from zonekeeper.bookie.disk.disks import Disk
 from zonekeeper.bookie.disk.files import SHORTAGES, FileSystem
 from zonekeeper.bookie.formats import log_end
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint
 from zonekeeper.bookie.formats.log_end import LogEnd
-from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.segments.log import Log
 from zonekeeper.wire.formats.errors import Fault, FormatError
 

@@ -1,6 +1,7 @@
 """The real store of the index: RocksDB in a folder of its own."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -46,6 +47,20 @@ class RocksOrdered:
             yield self._read(rows.key), self._read(rows.value)
             self._read(rows.next)
         self._read(rows.status)
+
+    def floors(self, keys: Iterable[bytes]) -> Iterator[Pair | None]:
+        """Give for each key the pair with the greatest key ``<=`` it; None: there is none."""
+        rows = self._open.iter()
+
+        def floor(key: bytes) -> Pair | None:
+            rows.seek_for_prev(key)
+            if rows.valid():
+                return rows.key(), rows.value()
+            rows.status()
+            return None
+
+        for key in keys:
+            yield self._read(partial(floor, key))
 
     def write(self, changes: Sequence[Change], *, sync: bool) -> None:
         """Make all changes or none."""

@@ -1,19 +1,32 @@
 """The capacity of a bookie: why a request is refused for reasons outside its ledger.
 
-Bytes that wait for the disk, or to be decided, have a limit; so have known ledgers. Plain appends
-leave room on the device that recoveries, and records that make room, may use (``Log.has_room``).
+Bytes that wait for the disk, or to be compared, have a limit; so have known ledgers, and the hints
+of all ledgers (``ledgers.hints``). Plain appends leave room on the device that recoveries, and
+records that make room, may use (``Log.has_room``).
+
+A few ledgers with many fragments must not take the room for hints from the others. So beyond the
+limit for all, a ledger still gets its own share, ``HINT_BYTES_A_LEDGER``. The hints of a bookie
+take at most ``hint_bytes_max``, and once more that share for each ledger that it may know.
 """
 
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from typing import Final
 
+from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.segments.log import Log
+from zonekeeper.bookie.storage.ledgers import Ledger
 from zonekeeper.bookie.storage.memory import Memory
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.frames import Frame
+
+#: The room for hints of which no other ledger takes anything: some fragments of usual ensembles.
+HINT_BYTES_A_LEDGER: Final = 1 << 10
+#: A bookie has room for so many bytes of hints, however few ledgers it may know.
+HINT_BYTES_MIN: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +37,11 @@ class BookieLimits:
     waiting_bytes_max: int = 256 << 20
     #: The most known ledgers, each of which takes memory. More are refused with TooManyRequests.
     ledgers_max: int = 1_000_000
+
+    @property
+    def hint_bytes_max(self) -> int:
+        """The most bytes of the hints of all ledgers; see the module."""
+        return max(HINT_BYTES_MIN, self.ledgers_max * HINT_BYTES_A_LEDGER)
 
 
 def begin(tasks: asyncio.TaskGroup, work: Coroutine[object, None, None]) -> bool:
@@ -56,8 +74,7 @@ class Capacity:
         self._limits = limits
         self._tasks = tasks
         self._measuring = False
-        #: Bytes of frames that are being compared with entries that are here, and of openings that
-        #: wait for metadata.
+        #: Bytes of frames that are being compared with entries that are here.
         self.held_bytes = 0
 
     def cramped(self, record: LedgerRecord | Frame, *, urgent: bool) -> errors.ProtocolError | None:
@@ -89,6 +106,19 @@ class Capacity:
         return errors.TooManyRequests(
             f"{self._bookie} knows {len(ledgers)} ledgers, --ledgers is {most}: delete some, "
             "raise it, or add bookies"
+        )
+
+    def talkative(self, ledger: Ledger, record: LedgerRecord) -> errors.ProtocolError | None:
+        """Say why the bookie keeps no more hints of a ledger; None: it may, or it is told none."""
+        before = ledger.admitted.hint_bytes
+        added = admission.applied(ledger.admitted, record).hint_bytes - before
+        taken, most = self._memory.hint_bytes, self._limits.hint_bytes_max
+        if not added or taken + added <= most or before + added <= HINT_BYTES_A_LEDGER:
+            return None
+        return errors.TooManyRequests(
+            f"{self._bookie}: what writers told of fragments takes {taken} bytes, the limit for "
+            f"{self._limits.ledgers_max} --ledgers is {most}: delete ledgers, raise --ledgers, or "
+            "write to another bookie"
         )
 
     def _measure_soon(self) -> None:

@@ -23,7 +23,7 @@ from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.segments.log import LogPut
 from zonekeeper.bookie.serving import capacity, comparing, listing
 from zonekeeper.bookie.serving.capacity import BookieLimits, Capacity
-from zonekeeper.bookie.serving.store_reads import Peer, StoreReads
+from zonekeeper.bookie.serving.store_reads import Peer, StoreReads, StoreTurn
 from zonekeeper.bookie.serving.vouching import Standings, Vouched, no_standings, no_vouchers
 from zonekeeper.bookie.storage import reading
 from zonekeeper.bookie.storage.ledgers import Ledger
@@ -211,23 +211,15 @@ class BookieServer:
         )
 
     def _change(self, ledger_id: LedgerId, event: admission.Event, answer: _Answer) -> None:
-        """Decide a change of a ledger's state, if it may wait."""
-        if (flooded := self._capacity.flooded(0)) is not None and not self._draining:
-            answer.refuse(flooded)
-        else:
-            self._change_admitted(ledger_id, event, answer)
-
-    def _change_admitted(
-        self, ledger_id: LedgerId, event: admission.Event, answer: _Answer
-    ) -> None:
         """Decide a change of a ledger's state, and answer when the outcome is safe.
 
         A fenced ledger can be opened, for its recovery. On a full device openings are refused while
         there is still room for fences, and for records that forget a ledger, which make room. A
         request that changes nothing needs no room.
         """
-        if self._draining:
-            answer.refuse(self._shutting_down())
+        refusal = self._shutting_down() if self._draining else self._capacity.flooded(0)
+        if refusal is not None:
+            answer.refuse(refusal)
             return
         ledger = self._ledger(ledger_id)
         match ledger.decided(event):
@@ -235,50 +227,52 @@ class BookieServer:
                 answer.refuse(error)
             case [admission.AskMetadata()]:
                 assert isinstance(event, admission.OpenWanted), "only openings ask for it"
-                if (crowded := self._capacity.crowded(ledger_id)) is not None:
-                    answer.refuse(crowded)
-                    return
-                size_bytes = openings.size_of(event.opening)
-                self._capacity.held_bytes += size_bytes
-                self._begin(self._open_again(event, size_bytes, answer), answer)
+                self._open_later(event, answer)
             case [admission.WriteRecord(record=record)]:
-                refusal = self._capacity.crowded(ledger_id) or self._capacity.cramped(
-                    record, urgent=True
+                refusal = (
+                    self._capacity.crowded(ledger_id)
+                    or self._capacity.talkative(ledger, record)
+                    or self._capacity.cramped(record, urgent=True)
                 )
                 if refusal is not None:
                     answer.refuse(refusal)
                     return
                 # A ledger is remembered with its first record. A refused request leaves no ledger.
-                ledger.admit(record)
-                self._memory.remember(ledger)
+                self._memory.admit(ledger, record)
                 self._hand_over(ledger, record, answer)
             case done:
                 assert not done, "one record says all that such a request changes"
                 self._hand_over(ledger, None, answer)
 
-    async def _open_again(
-        self, event: admission.OpenWanted, held_bytes: int, answer: _Answer
-    ) -> None:
-        """Open a ledger that is not known here, if metadata says that it is one.
-
-        The opening was among what waits. So it is not refused now because much waits.
-        """
-        ledger_id, token = event.opening.ledger_id, event.opening.create_token
+    def _open_later(self, event: admission.OpenWanted, answer: _Answer) -> None:
+        """Open a ledger that is not known here, once metadata has said that it is one."""
+        opening = event.opening
+        if (crowded := self._capacity.crowded(opening.ledger_id)) is not None:
+            answer.refuse(crowded)
+            return
         try:
-            standing = await self._standing(answer.replies.peer, ledger_id)
+            turn = self._store_reads.enter(answer.replies.peer, openings.memory_of(opening))
         except errors.ProtocolError as error:
             answer.refuse(error)
             return
-        finally:
-            self._capacity.held_bytes -= held_bytes
-        buried = self._memory.buried(ledger_id, token)
-        proven = replace(event, buried=buried, standing=standing)
-        self._change_admitted(ledger_id, proven, answer)
+        self._begin(self._open_again(event, answer, turn), answer)
 
-    async def _standing(self, peer: object, ledger_id: LedgerId) -> admission.Standing:
-        """Read what metadata says of a ledger; raises as ``StoreReads.read`` does."""
-        return await self._store_reads.read(
-            peer,
+    async def _open_again(
+        self, event: admission.OpenWanted, answer: _Answer, turn: StoreTurn
+    ) -> None:
+        ledger_id, token = event.opening.ledger_id, event.opening.create_token
+        try:
+            standing = await self._standing(turn, ledger_id)
+        except errors.ProtocolError as error:
+            answer.refuse(error)
+            return
+        buried = self._memory.buried(ledger_id, token)
+        self._change(ledger_id, replace(event, buried=buried, standing=standing), answer)
+
+    async def _standing(self, turn: StoreTurn, ledger_id: LedgerId) -> admission.Standing:
+        """Read what metadata says of a ledger; raises as ``StoreReads.answer`` does."""
+        return await self._store_reads.answer(
+            turn,
             lambda: self.standing(ledger_id),
             found=lambda standing: isinstance(standing, admission.Stands),
         )
@@ -328,7 +322,7 @@ class BookieServer:
         if admission.AskMetadata() in self._ledger(ledger_id).decided(event):
             if (crowded := self._capacity.crowded(ledger_id)) is not None:
                 raise crowded
-            standing = await self._standing(self._fencing, ledger_id)
+            standing = await self._standing(self._store_reads.enter(self._fencing), ledger_id)
             buried = self._memory.buried(ledger_id, create_token)
             event = replace(event, buried=buried, standing=standing)
         await self._settle(ledger_id, event)

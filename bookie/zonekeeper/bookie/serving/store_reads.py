@@ -3,10 +3,11 @@
 A bookie reads metadata before it takes in a ledger that it does not know, and before it ends a
 limbo. Peers ask for both, and so may strangers. Four rules bound the reads:
 
-* At most ``AT_ONCE`` are under way, and at most ``WAITING_MAX`` wait. Peers take turns.
+* At most ``AT_ONCE`` are under way, and at most ``WAITING_MAX`` wait, for requests that take at
+  most ``WAITING_BYTES_MAX``. Peers take turns.
 * A peer whose last read found nothing is a *stranger*, until one of its reads finds something.
   Strangers have a way of their own: one read at a time, and one in ``STRANGERS_EVERY_MS``. So they
-  do not delay the others. If too many reads wait, the newest one of a stranger is refused.
+  do not delay the others. If too many reads wait, the newest ones of strangers are refused.
 * A read that has no answer in time is given up, and raises ``MetadataAway``.
 * No answer is kept or shared. A ledger may be created while its absence is being read, so what an
   earlier read found says nothing to a later request.
@@ -28,6 +29,8 @@ T = TypeVar("T")
 
 AT_ONCE: Final = 32
 WAITING_MAX: Final = 16_384
+#: The memory of the requests whose reads wait, as their callers say (``size_bytes``).
+WAITING_BYTES_MAX: Final = 64 << 20
 STRANGERS_EVERY_MS: Final = 20
 #: The longest time that a read waits for its turn, and then for its answer.
 TURN_TIMEOUT_MS: Final = 10_000
@@ -38,13 +41,14 @@ class Peer:
     """The one that causes reads, where a request does not say on which stream it came."""
 
 
-class _Turn:
+class StoreTurn:
     """One read, from its request to its end."""
 
-    __slots__ = ("given", "has_begun", "is_strangers", "peer")
+    __slots__ = ("given", "has_begun", "is_strangers", "peer", "size_bytes")
 
-    def __init__(self, peer: object) -> None:
+    def __init__(self, peer: object, size_bytes: int) -> None:
         self.peer = peer
+        self.size_bytes = size_bytes
         self.given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.has_begun = False
         self.is_strangers = False
@@ -54,17 +58,19 @@ class _Queue:
     """Turns that wait, by peer, each peer's in the order in which they came."""
 
     def __init__(self) -> None:
-        self._by_peer: OrderedDict[object, dict[_Turn, None]] = OrderedDict()
+        self._by_peer: OrderedDict[object, dict[StoreTurn, None]] = OrderedDict()
         self._count = 0
+        self.size_bytes = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, turn: _Turn) -> None:
+    def add(self, turn: StoreTurn) -> None:
         self._by_peer.setdefault(turn.peer, {})[turn] = None
         self._count += 1
+        self.size_bytes += turn.size_bytes
 
-    def first(self) -> _Turn:
+    def first(self) -> StoreTurn:
         """Take the oldest turn of the peer whose turn it is; the other peers come next."""
         turn = next(iter(next(iter(self._by_peer.values()))))
         self.drop(turn)
@@ -72,18 +78,19 @@ class _Queue:
             self._by_peer.move_to_end(turn.peer)
         return turn
 
-    def newest(self) -> _Turn:
+    def newest(self) -> StoreTurn:
         """Take the newest turn of the peer whose turn is last."""
         turn = next(reversed(self._by_peer[next(reversed(self._by_peer))]))
         self.drop(turn)
         return turn
 
-    def drop(self, turn: _Turn) -> None:
+    def drop(self, turn: StoreTurn) -> None:
         """Take out a turn, if it is here."""
         turns = self._by_peer.get(turn.peer, {})
         if turn in turns:
             del turns[turn]
             self._count -= 1
+            self.size_bytes -= turn.size_bytes
             if not turns:
                 del self._by_peer[turn.peer]
 
@@ -114,6 +121,11 @@ class StoreReads:
         """The number of reads that wait for their turn."""
         return len(self._known) + len(self._strange)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The memory of the requests whose reads wait."""
+        return self._known.size_bytes + self._strange.size_bytes
+
     async def read(
         self, peer: object, ask: Callable[[], Awaitable[T]], *, found: Callable[[T], bool]
     ) -> T:
@@ -121,7 +133,30 @@ class StoreReads:
 
         Raises ``TooManyRequests``, ``ShuttingDown``, ``MetadataAway``, or what ``ask`` raises.
         """
-        turn = self._wait(peer)
+        return await self.answer(self.enter(peer), ask, found=found)
+
+    def enter(self, peer: object, size_bytes: int = 0) -> StoreTurn:
+        """Wait for a turn from now on; raises ``TooManyRequests`` or ``ShuttingDown``.
+
+        The caller goes on with ``answer``. Until the turn is given, its request takes
+        ``size_bytes`` of memory.
+        """
+        if self._ended:
+            raise self._stopping()
+        is_stranger = peer in self._strangers
+        while self.waiting >= WAITING_MAX or self.waiting_bytes + size_bytes > WAITING_BYTES_MAX:
+            if is_stranger or not self._strange:
+                raise self._too_many()
+            _refuse(self._strange.newest(), self._too_many())
+        turn = StoreTurn(peer, size_bytes)
+        (self._strange if is_stranger else self._known).add(turn)
+        self._begin_some()
+        return turn
+
+    async def answer(
+        self, turn: StoreTurn, ask: Callable[[], Awaitable[T]], *, found: Callable[[T], bool]
+    ) -> T:
+        """Ask the store in a turn; see ``read``."""
         try:
             try:
                 async with asyncio.timeout(TURN_TIMEOUT_MS / 1_000):
@@ -136,7 +171,7 @@ class StoreReads:
                     f"{self._bookie}: the metadata store gave no answer within "
                     f"{ANSWER_TIMEOUT_MS} ms"
                 ) from error
-            self._judge(peer, is_known=found(answer))
+            self._judge(turn.peer, is_known=found(answer))
             return answer
         finally:
             self._leave(turn)
@@ -148,20 +183,7 @@ class StoreReads:
             while queue:
                 _refuse(queue.first(), self._stopping())
 
-    def _wait(self, peer: object) -> _Turn:
-        if self._ended:
-            raise self._stopping()
-        is_stranger = peer in self._strangers
-        if self.waiting >= WAITING_MAX:
-            if is_stranger or not self._strange:
-                raise self._too_many()
-            _refuse(self._strange.newest(), self._too_many())
-        turn = _Turn(peer)
-        (self._strange if is_stranger else self._known).add(turn)
-        self._begin_some()
-        return turn
-
-    def _leave(self, turn: _Turn) -> None:
+    def _leave(self, turn: StoreTurn) -> None:
         if not turn.has_begun:
             self._known.drop(turn)
             self._strange.drop(turn)
@@ -190,7 +212,7 @@ class StoreReads:
         self._timer = None
         self._begin_some()
 
-    def _begin(self, turn: _Turn) -> None:
+    def _begin(self, turn: StoreTurn) -> None:
         self.under_way += 1
         turn.has_begun = True
         if not turn.given.done():  # else it was cancelled in this moment, and leaves next
@@ -208,14 +230,16 @@ class StoreReads:
 
     def _too_many(self) -> errors.TooManyRequests:
         return errors.TooManyRequests(
-            f"{self._bookie}: {self.waiting} requests wait until it has read the metadata of "
-            f"ledgers that it does not know; at most {WAITING_MAX} may, for {TURN_TIMEOUT_MS} ms"
+            f"{self._bookie}: {self.waiting} requests of {self.waiting_bytes} bytes wait until it "
+            f"has read the metadata of ledgers that it does not know; at most {WAITING_MAX} of "
+            f"{WAITING_BYTES_MAX} bytes may, for {TURN_TIMEOUT_MS} ms"
         )
 
     def _stopping(self) -> errors.ShuttingDown:
         return errors.ShuttingDown(f"{self._bookie} is stopping; go to another bookie")
 
 
-def _refuse(turn: _Turn, error: errors.ProtocolError) -> None:
+def _refuse(turn: StoreTurn, error: errors.ProtocolError) -> None:
     if not turn.given.done():
         turn.given.set_exception(error)
+        turn.given.exception()  # a request that was cancelled before it waited does not look

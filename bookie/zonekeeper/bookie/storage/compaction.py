@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from zonekeeper.bookie.disk.files import SHORTAGES
 from zonekeeper.bookie.formats import locations, sorted_format
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
+from zonekeeper.bookie.formats.checkpoint_format import SortedSegment
 from zonekeeper.bookie.formats.index import ExtentRow
 from zonekeeper.bookie.segments import sorted_writing
-from zonekeeper.bookie.segments.checkpoint import SortedSegment
 from zonekeeper.bookie.segments.sorted_writing import Copy
 from zonekeeper.bookie.storage.rewrite import RewriteGround, Rewriter, RewriteStep
 from zonekeeper.placement.base.ids import EntryId, LedgerId

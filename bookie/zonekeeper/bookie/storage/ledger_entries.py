@@ -35,7 +35,7 @@ class LedgerEntries(Extents):
         """``touched`` is called for each generation that has a frame of the ledger.
 
         No row of a sorted segment with ``number < since`` counts for the ledger. The index is not
-        asked before ``look_up`` or ``ends_at`` says that it has entries.
+        asked before ``ends_at`` says that it has entries.
         """
         super().__init__()
         self.ledger_id = ledger_id
@@ -157,10 +157,6 @@ class LedgerEntries(Extents):
         self._lasts = array("q", [self._lasts[at] for at in rest])
         self._offsets = array("q", [self._offsets[at] for at in rest])
         self._sizes = array("I", [self._sizes[at] for at in rest])
-
-    def look_up(self) -> None:
-        """Read the highest entry in the index."""
-        self.ends_at(self._index.last(self.ledger_id))
 
     def ends_at(self, index_last: EntryId | None) -> None:
         """Note the highest entry in the index; None: it has none."""

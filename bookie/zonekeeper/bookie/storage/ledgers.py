@@ -102,6 +102,12 @@ class Ledger:
             self.confirmed = max(self.confirmed, admission.lac_of(self.durable.explicit_lac))
         self.tell()
 
+    def was_kept(self, state: AdmissionState, confirmed: EntryId) -> None:
+        """Begin with what a checkpoint says; the records past its mark are placed next."""
+        self.known = True
+        self.durable = state
+        self.confirmed = max(confirmed, admission.lac_of(state.explicit_lac))
+
     def restarted(self) -> None:
         """Begin after a restart: the admitted state is the durable one."""
         self.admitted = self.durable

@@ -12,20 +12,27 @@ of the old one.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import assert_never
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final, assert_never
 
+from zonekeeper.bookie.formats import checkpoint_format
 from zonekeeper.bookie.formats.arrival_scan import Scanned
 from zonekeeper.bookie.formats.batch_format import Placed
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint, Kept
 from zonekeeper.bookie.formats.index import Index
 from zonekeeper.bookie.ledgers import admission, records
+from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.ledgers.tombstones import Tombstone, Tombstones
-from zonekeeper.bookie.segments import checkpoint
-from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.storage.ledger_entries import LedgerEntries
 from zonekeeper.bookie.storage.ledgers import Ledger
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.formats.frames import Frame
+
+#: So many ledgers are taken out of a checkpoint at a time.
+_LOADED: Final = 1_000
+#: The bytes of a ledger with more hints than this are not kept for the next checkpoint.
+_RENDERED_MAX: Final = 4 << 10
 
 
 class Memory:
@@ -46,19 +53,21 @@ class Memory:
         self._forgotten: dict[LedgerId, None] = {}
         #: Of the ledgers whose forgetting is on the disk.
         self.tombstones = Tombstones(last.tombstones)
+        #: Bytes of the hints of all ledgers, as they are admitted.
+        self.hint_bytes = 0
         #: Records that forget a ledger and are not on the disk yet.
         self._leaving: dict[LedgerId, records.ForgetRecord] = {}
         #: Called when a ledger begins to leave: a writer that has it open must open it again.
         self.on_forgetting: Callable[[LedgerId], None] = _nothing
-        for ledger_id, kept in last.ledgers.items():
-            entries = LedgerEntries(ledger_id, index, self._touch, since=kept.since)
-            entries.look_up()
-            ledger = Ledger(ledger_id, entries)
-            ledger.known = True
-            self.remember(ledger)
-            for record in kept.records:
-                ledger.placed(record, 0)
-            ledger.confirmed = max(ledger.confirmed, kept.confirmed)
+        there = iter(last.ledgers.items())
+        while some := list(islice(there, _LOADED)):
+            lasts = index.lasts([ledger_id for ledger_id, _ in some])
+            for (ledger_id, kept), ends_at in zip(some, lasts, strict=True):
+                entries = LedgerEntries(ledger_id, index, self._touch, since=kept.since)
+                entries.ends_at(ends_at)
+                ledger = Ledger(ledger_id, entries)
+                ledger.was_kept(kept.state, kept.confirmed)
+                self.remember(ledger)
 
     def ledger(self, ledger_id: LedgerId) -> Ledger:
         """Give a ledger; an unknown one is made and remembered."""
@@ -78,6 +87,13 @@ class Memory:
         """Remember a ledger that ``find`` gave."""
         remembered = self.ledgers.setdefault(ledger.ledger_id, ledger)
         assert remembered is ledger, "found twice"
+
+    def admit(self, ledger: Ledger, record: LedgerRecord) -> None:
+        """Remember a ledger, and admit a record of it; the caller hands it to the log at once."""
+        self.remember(ledger)
+        self.hint_bytes -= ledger.admitted.hint_bytes
+        ledger.admit(record)
+        self.hint_bytes += ledger.admitted.hint_bytes
 
     def place(self, placed: Iterable[Placed]) -> None:
         """Take in records that are on the disk, in the log's order."""
@@ -107,6 +123,7 @@ class Memory:
         """Begin after a restart: for each ledger the admitted state is the durable one."""
         for ledger in self.ledgers.values():
             ledger.restarted()
+            self.hint_bytes += ledger.admitted.hint_bytes
 
     def forgetting(self, ledger_id: LedgerId, at_ms: int) -> records.ForgetRecord:
         """Give the record that forgets a ledger; the caller hands it to the log at once.
@@ -121,8 +138,9 @@ class Memory:
         if ledger is None:
             return records.ForgetRecord(ledger_id=ledger_id)
         state, ledger.admitted = ledger.admitted, admission.UNKNOWN
+        self.hint_bytes -= state.hint_bytes
         token = state.create_token
-        left = at_ms if token or state.fragments or state.in_limbo else 0
+        left = at_ms if token or state.hints or state.in_limbo else 0
         record = records.ForgetRecord(ledger_id=ledger_id, create_token=token, at_ms=left)
         self._leaving[ledger_id] = record
         self.on_forgetting(ledger_id)
@@ -181,29 +199,31 @@ class Memory:
         """Take back ledgers from ``take_forgotten`` that perhaps were not swept."""
         self._forgotten.update(dict.fromkeys(ledger_ids))
 
-    def rendered(self, some: Iterable[Ledger]) -> list[bytes]:
-        """Give the checkpoint's bytes of these ledgers; in any thread, but in one at a time.
+    def kept(self, some: Iterable[Ledger]) -> list[Ledger]:
+        """Give those of these ledgers that a checkpoint has to have; in any thread."""
+        return [ledger for ledger in some if ledger.known]
 
-        The ledgers may change during the call, because changes made meanwhile are past the mark. A
+    def rendered(self, some: Iterable[Ledger]) -> Iterator[bytes]:
+        """Give the checkpoint's bytes of these ledgers, in parts; in one thread at a time.
+
+        The ledgers may change meanwhile, and even be forgotten: such changes are past the mark. A
         ledger that has not changed is not rendered again: most ledgers never change any more, and
         to render a hundred thousand of them costs time and garbage collection.
         """
-        found: list[bytes] = []
         for ledger in some:
-            if not ledger.known:
-                continue
             state, confirmed = ledger.durable, ledger.confirmed
             last = ledger.rendered
-            if last is None or last[0] is not state or last[1] != confirmed:
-                kept = Kept(
-                    records=checkpoint.records_of(ledger.ledger_id, state),
-                    confirmed=confirmed,
-                    since=_entries_of(ledger).since,
-                )
-                last = (state, confirmed, checkpoint.rendered(ledger.ledger_id, kept))
-                ledger.rendered = last
-            found.append(last[2])
-        return found
+            if last is not None and last[0] is state and last[1] == confirmed:
+                yield last[2]
+                continue
+            kept = Kept(state=state, confirmed=confirmed, since=_entries_of(ledger).since)
+            parts = checkpoint_format.parts_of_ledger(ledger.ledger_id, kept)
+            ledger.rendered = None
+            if state.hint_bytes > _RENDERED_MAX:
+                yield from parts
+                continue
+            ledger.rendered = (state, confirmed, b"".join(parts))
+            yield ledger.rendered[2]
 
     def touched_through(self, generation: int) -> list[LedgerEntries]:
         """Give the entries of the ledgers with frames up to a generation, by ledger id."""

@@ -37,13 +37,13 @@ from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from zonekeeper.bookie.disk.files import SHORTAGES
+from zonekeeper.bookie.formats import checkpoint_format
 from zonekeeper.bookie.formats.batch_format import Position
-from zonekeeper.bookie.formats.index import ExtentRow, Index, bytes_by_segment
-from zonekeeper.bookie.formats.log_end import LogEnd
-from zonekeeper.bookie.segments import checkpoint as checkpoints
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint, SortedSegment
+from zonekeeper.bookie.formats.index import ExtentRow, bytes_by_segment
 from zonekeeper.bookie.segments import sorted_writing
 from zonekeeper.bookie.segments.arrivals import SHORT_DELAY_MS, Arrivals, Sizes
-from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
+from zonekeeper.bookie.segments.checkpoint import CheckpointWriting
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
 from zonekeeper.bookie.segments.log_ends import EndKeeper
@@ -55,6 +55,7 @@ from zonekeeper.bookie.segments.sorted_writing import (
     UnreadableSegmentError,
     WrittenSegment,
 )
+from zonekeeper.bookie.storage.ledgers import Ledger
 from zonekeeper.bookie.storage.memory import Memory
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
@@ -301,7 +302,7 @@ class Rewriter:
             # Under the commit's lock: the index must not change in between.
             async with self._committing:
                 ids = [entries.ledger_id for entries in some]
-                lasts = await self.do(partial(_lasts, index, ids))
+                lasts = await self.do(partial(index.lasts, ids))
                 for entries, last in zip(some, lasts, strict=True):
                     if self._memory.is_touched(entries, through):
                         entries.sorted_through(through, last)
@@ -335,12 +336,12 @@ class Rewriter:
 
     async def _save(self, last: Checkpoint) -> None:
         """Replace the checkpoint; the ledger state in memory is that of the mark, or newer."""
-        known = list(self._memory.ledgers.values())
-        ledgers = await self.do(lambda: self._memory.rendered(known))
+        there = list(self._memory.ledgers.values())
+        kept = await self.do(lambda: self._memory.kept(there))
         waited = False
         while True:
             try:
-                await self.do(partial(self._replace, self._on.end_keeper.end, last, ledgers))
+                await self._replace(last, kept)
             except OSError as error:
                 if error.errno not in SHORTAGES:
                     raise
@@ -353,10 +354,22 @@ class Rewriter:
                     self._arrivals.stand_still(None)
                 return
 
-    def _replace(self, end: LogEnd, last: Checkpoint, ledgers: Sequence[bytes]) -> None:
-        """Note the log's end, of which the checkpoint says that it is there; then replace that."""
-        self._on.end_keeper.note(end)
-        checkpoints.save(self._on.devices.files, last, ledgers)
+    async def _replace(self, last: Checkpoint, kept: Sequence[Ledger]) -> None:
+        """Note the log's end, of which the checkpoint says that it is there; then replace that.
+
+        The checkpoint is written in pieces, with pauses, like a sorted segment.
+        """
+        keeper = self._on.end_keeper
+        await self.do(partial(keeper.note, keeper.end))
+        parts = checkpoint_format.parts_of(last, len(kept), self._memory.rendered(kept))
+        writing = CheckpointWriting(self._on.devices.files, parts)
+        try:
+            while size := await self.do(writing.step):
+                await self._pause(size)
+            await self.do(writing.finish)
+        except OSError:
+            await self.do(writing.discard)
+            raise
 
     def _to_index(self, step: RewriteStep, last: Checkpoint, *, swept: bool) -> None:
         if swept:
@@ -396,8 +409,3 @@ async def know_no_ends(ledger_ids: Sequence[LedgerId]) -> Mapping[LedgerId, Entr
     """Say of no ledger that it is closed."""
     del ledger_ids
     return {}
-
-
-def _lasts(index: Index, ledger_ids: Sequence[LedgerId]) -> list[EntryId | None]:
-    """Give the highest entry of each ledger in the index. Blocks."""
-    return [index.last(ledger_id) for ledger_id in ledger_ids]

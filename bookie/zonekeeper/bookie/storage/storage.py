@@ -21,13 +21,13 @@ from zonekeeper.bookie.disk.disks import Disk
 from zonekeeper.bookie.disk.files import FileSystem, Space
 from zonekeeper.bookie.formats import locations, log_end
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint, SortedSegment
 from zonekeeper.bookie.formats.index import Index
 from zonekeeper.bookie.ledgers.extents import Extent
 from zonekeeper.bookie.segments import arrivals, log_ends, sorted_writing
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import directories as ledger_directories
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment, Sizes
-from zonekeeper.bookie.segments.checkpoint import Checkpoint, SortedSegment
 from zonekeeper.bookie.segments.counters import StorageCounters
 from zonekeeper.bookie.segments.devices import Devices
 from zonekeeper.bookie.segments.directories import Directories
@@ -409,9 +409,11 @@ def settle(index: Index, last: Checkpoint, sorted_files: Sequence[FileSystem]) -
     compacted = (index.segments() | index.begun()) - named
     if not _drop_compacted(directories, index, last.log_id, compacted):
         index.begin_anew(last.log_id, last.sweep)
-    for number in sorted(named - index.segments()):
-        rows = sorted_writing.rows_of(directories, last.log_id, number)
-        index.add(number, [row for row in rows if last.counts(row.ledger_id, number)])
+    if lacking := sorted(named - index.segments()):
+        counts = last.counting()
+        for number in lacking:
+            rows = sorted_writing.rows_of(directories, last.log_id, number)
+            index.add(number, [row for row in rows if counts(row.ledger_id, number)])
     return directories
 
 

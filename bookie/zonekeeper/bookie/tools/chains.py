@@ -8,9 +8,9 @@ from zonekeeper.bookie.disk.files import File, FileSystem
 from zonekeeper.bookie.formats import arrival_scan
 from zonekeeper.bookie.formats.arrival_scan import ChainLink, DamagedLogError
 from zonekeeper.bookie.formats.batch_format import BatchHeader
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint
 from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.segments import arrivals
-from zonekeeper.bookie.segments.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

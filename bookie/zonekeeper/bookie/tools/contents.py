@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.formats import arrival_scan
 from zonekeeper.bookie.formats.batch_format import Position
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint
 from zonekeeper.bookie.formats.index import Index
 from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.ledgers.extents import joined
-from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.storage.memory import Memory
 from zonekeeper.bookie.tools import chains
 from zonekeeper.placement.base.ids import EntryId, LedgerId

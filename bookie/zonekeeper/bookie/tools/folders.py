@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zonekeeper.bookie.disk.files import File, FileSystem, RealFileSystem
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint
 from zonekeeper.bookie.life import data_folder, identity
 from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.life.identity import Version
 from zonekeeper.bookie.segments import directories
-from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.placement.base.troubles import Refusal, Trouble
 

@@ -34,6 +34,7 @@ from typing import Final
 
 from zonekeeper.bookie.disk import whole_files
 from zonekeeper.bookie.formats import locations, log_end
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint, Kept
 from zonekeeper.bookie.formats.index import Index
 from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.ledgers import admission, records
@@ -42,7 +43,6 @@ from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.life.identity import Version
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import directories, log_ends
-from zonekeeper.bookie.segments.checkpoint import Checkpoint, Kept
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import chains, contents, identities
 from zonekeeper.bookie.tools.folders import ToolError
@@ -150,7 +150,8 @@ def replace_folder(held: HeldFolders, folder: str, wanted: NewDisk, index: Index
         boots.save(held.journal, wanted.started)
         # Not read: of the log behind the mark nothing is there any more, whatever the file says.
         known = log_end.none_of(last.log_id, last.mark)
-        after = _with_limbo(replace(last, limbo_generation=0), {*wanted.ledgers, *last.ledgers})
+        every = {*wanted.ledgers, *_ids(last)}
+        after = _with_limbo(replace(last, limbo_generation=0), every)
     if folder in wanted.cookie.ledger_dirs:
         missing = _missing(held, last)
         kept = [each for each in last.segments if each.number not in missing]
@@ -158,14 +159,14 @@ def replace_folder(held: HeldFolders, folder: str, wanted: NewDisk, index: Index
             after,
             segments=tuple(kept),
             limbo_generation=_newest(held, last, known),
-            ledgers={**after.ledgers, **_out_of_limbo(held, after, known, index)},
+            ledgers=_out_of_limbo(held, after, known, index),
         )
         after = _with_limbo(after, _ledgers_in(missing, last, index))
     # Before the checkpoint, which says that it is there.
     log_ends.save(held.data, known)
     checkpoints.save(held.data, after)
     _write_cookie(held, folder, wanted.cookie)
-    return sum(_in_limbo(kept) for kept in after.ledgers.values())
+    return sum(kept.state.in_limbo for _, kept in after.ledgers.items())
 
 
 def _newest(held: HeldFolders, last: Checkpoint, known: LogEnd) -> int:
@@ -177,14 +178,13 @@ def _newest(held: HeldFolders, last: Checkpoint, known: LogEnd) -> int:
 def _out_of_limbo(
     held: HeldFolders, last: Checkpoint, known: LogEnd, index: Index
 ) -> dict[LedgerId, Kept]:
-    """Give the ledgers whose limbo the log ended, with the checkpoint record that says so."""
+    """Give the ledgers of the checkpoint, out of limbo where the log ended it."""
     memory = contents.load(last, known, held.journal, index).memory
-    found: dict[LedgerId, Kept] = {}
-    for ledger_id, kept in last.ledgers.items():
+    found = dict(last.ledgers.items())
+    for ledger_id, kept in found.items():
         now = memory.ledgers.get(ledger_id)
-        if now is not None and not now.durable.in_limbo and _in_limbo(kept):
-            ended = records.LimboRecord(ledger_id=ledger_id, in_limbo=False)
-            found[ledger_id] = replace(kept, records=(*kept.records, ended))
+        if now is not None and not now.durable.in_limbo and kept.state.in_limbo:
+            found[ledger_id] = _limbo(ledger_id, kept, in_limbo=False)
     return found
 
 
@@ -201,32 +201,32 @@ def _missing(held: HeldFolders, last: Checkpoint) -> frozenset[int]:
 def _ledgers_in(missing: frozenset[int], last: Checkpoint, index: Index) -> set[LedgerId]:
     """Give the ledgers with entries in these segments; all ledgers, if the index does not know."""
     if not missing <= index.segments():
-        return set(last.ledgers)
+        return _ids(last)
     found: set[LedgerId] = set()
+    counts = last.counting()
     for ledger_id, extent in index.rows():
         number = locations.sorted_number(extent.offset)
-        if number is not None and number in missing and last.counts(ledger_id, number):
+        if number is not None and number in missing and counts(ledger_id, number):
             found.add(ledger_id)
     return found
 
 
 def _with_limbo(last: Checkpoint, ledgers: Collection[LedgerId]) -> Checkpoint:
-    unknown = Kept(records=(), confirmed=NO_ENTRY)
-    changed = dict(last.ledgers)
+    unknown = Kept(state=admission.UNKNOWN, confirmed=NO_ENTRY)
+    changed = dict(last.ledgers.items())
     for ledger_id in sorted(ledgers):
-        kept = changed.get(ledger_id, unknown)
-        if not _in_limbo(kept):
-            limbo = records.LimboRecord(ledger_id=ledger_id, in_limbo=True)
-            changed[ledger_id] = replace(kept, records=(*kept.records, limbo))
+        changed[ledger_id] = _limbo(ledger_id, changed.get(ledger_id, unknown), in_limbo=True)
     return replace(last, ledgers=changed)
 
 
-def _in_limbo(kept: Kept) -> bool:
-    """Say whether the records, applied in order, leave the ledger in limbo."""
-    state = admission.UNKNOWN
-    for record in kept.records:
-        state = admission.applied(state, record)
-    return state.in_limbo
+def _limbo(ledger_id: LedgerId, kept: Kept, *, in_limbo: bool) -> Kept:
+    """Give what the checkpoint says of a ledger once its limbo has begun, or has ended."""
+    record = records.LimboRecord(ledger_id=ledger_id, in_limbo=in_limbo)
+    return replace(kept, state=admission.applied(kept.state, record))
+
+
+def _ids(last: Checkpoint) -> set[LedgerId]:
+    return {ledger_id for ledger_id, _ in last.ledgers.items()}
 
 
 def _write_cookie(held: HeldFolders, folder: str | None, cookie: Cookie) -> None:

@@ -14,11 +14,10 @@ from pathlib import Path
 from zonekeeper.bookie.disk.files import SHORTAGES, File
 from zonekeeper.bookie.formats import arrival_scan, log_end
 from zonekeeper.bookie.formats.arrival_scan import ChainLink, DamagedLogError, Scanned
-from zonekeeper.bookie.ledgers import records
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint
 from zonekeeper.bookie.life.data_folder import HeldFolders
 from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import directories, log_ends
-from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import chains, folders, indexes, segments
 from zonekeeper.bookie.tools.folders import ToolError
@@ -46,10 +45,10 @@ def scrub(data: Path, held: HeldFolders, told: Callable[[str], None]) -> Finding
     found = Findings()
     try:
         last = checkpoints.load(held.data)
+        digests = digests_of(last)
     except (DamagedLogError, OSError) as error:
         found.damage.append(_damage(error))
         return found
-    digests = digests_of(last)
     for number in last.sorted_numbers:
         name = directories.name_of(number)
         told(name)
@@ -90,10 +89,9 @@ def plain(found: Findings) -> dict[str, object]:
 def digests_of(last: Checkpoint) -> dict[LedgerId, Digest]:
     """Give the digests that the checkpoint knows."""
     return {
-        ledger_id: record.opening.digest
+        ledger_id: kept.state.digest
         for ledger_id, kept in last.ledgers.items()
-        for record in kept.records
-        if isinstance(record, records.FragmentRecord)
+        if kept.state.digest is not None
     }
 
 

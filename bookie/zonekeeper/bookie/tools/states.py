@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zonekeeper.bookie.disk.files import Space
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint
 from zonekeeper.bookie.life.data_folder import HeldFolders
-from zonekeeper.bookie.segments.checkpoint import Checkpoint
 from zonekeeper.bookie.tools import contents as all_of
 from zonekeeper.bookie.tools import folders
 from zonekeeper.bookie.tools.contents import Contents

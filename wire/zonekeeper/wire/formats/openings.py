@@ -30,6 +30,9 @@ _NAME: Final = struct.Struct(">H")
 _TOKEN: Final = struct.Struct(">Q")
 TOKEN_BYTES: Final = _TOKEN.size
 BYTES_MIN: Final = _FIXED.size + _NAME.size
+#: The memory of an opening's objects, and of the object of each name, beside the bytes of both.
+_OBJECT_BYTES: Final = 512
+_NAME_OBJECT_BYTES: Final = 64
 _DIGEST_NUMBERS: Final = {Digest.CRC32: 1, Digest.HMAC: 2, Digest.CRC32C: 3, Digest.DUMMY: 4}
 _DIGESTS: Final = {number: digest for digest, number in _DIGEST_NUMBERS.items()}
 
@@ -75,6 +78,14 @@ def size_of(opening: FragmentOpening) -> int:
     """Give the number of bytes of an opening, without spelling it."""
     names = sum(_NAME.size + len(bookie.encode()) for bookie in opening.ensemble)
     return _FIXED.size + names + (TOKEN_BYTES if opening.create_token else 0)
+
+
+def memory_of(opening: FragmentOpening) -> int:
+    """Give the bytes of memory that an opening takes at the most, beside its sender's request.
+
+    A name of a few bytes is an object of many.
+    """
+    return size_of(opening) + _OBJECT_BYTES + _NAME_OBJECT_BYTES * len(opening.ensemble)
 
 
 def spell_token(create_token: int) -> bytes:

@@ -254,7 +254,7 @@ class _AppendStream:
             case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
                 size_bytes = len(packet)
             case carriers.Open(opening=opening):
-                ledger_id, size_bytes = opening.ledger_id, openings.size_of(opening)
+                ledger_id, size_bytes = opening.ledger_id, openings.memory_of(opening)
             case _:
                 raise errors.BadRequest(f"{item} does not belong on an Append stream")
         if item.number <= self._last_number:
