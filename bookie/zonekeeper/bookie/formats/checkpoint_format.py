@@ -170,7 +170,7 @@ class LedgersAt(NamedTuple):
 def records_of(ledger_id: LedgerId, state: AdmissionState) -> tuple[LedgerRecord, ...]:
     """Give records that, applied to an unknown ledger, give this state."""
     fragments = (
-        records.FragmentRecord(opening=hints.opening_of(hint, state.create_token))
+        records.FragmentRecord.of(hints.opening_of(hint, state.create_token))
         for hint in state.hints
     )
     return (*fragments, *_other_records(ledger_id, state))
