@@ -234,7 +234,7 @@ def test_a_ledger_in_limbo_whose_key_is_not_known_takes_the_key_of_its_fence() -
 
 def test_a_fragment_that_is_opened_in_another_way_replaces_the_hint() -> None:
     other = running.opening()
-    changed = records.FragmentRecord(opening=other)
+    changed = records.FragmentRecord.of(other)
 
     state = admission.applied(after(OPEN, OPEN_NEXT), changed)
 

@@ -80,3 +80,12 @@ def test_the_highest_entry_id_there_is_has_its_place() -> None:
 
     assert found.last == highest
     assert [extent.first for extent in found.between(highest, highest)] == [highest]
+
+
+def test_ledgers_without_extents_in_memory_share_nothing_that_changes() -> None:
+    one, other = Extents(), Extents()
+    one.add(range(3), 0, 10)  # type: ignore[arg-type]  # plain ids
+
+    assert other.last is None
+    assert not list(Extents().between(0, 9))
+    assert one.last == 2

@@ -28,6 +28,10 @@ def told(first: int, *ensemble: str, token: int = TOKEN) -> FragmentOpening:
     )
 
 
+def hint_of(opening: FragmentOpening) -> bytes:
+    return records.FragmentRecord.of(opening).hint
+
+
 def opened(state: AdmissionState, opening: FragmentOpening) -> AdmissionState:
     """Open a fragment; what is refused breaks the test."""
     event = admission.OpenWanted(opening=opening, standing=running.THERE)
@@ -58,7 +62,7 @@ def test_each_opening_leaves_one_hint_and_of_each_first_entry_the_last_to_come_c
     state = all_opened(wanted)
     once = list(dict.fromkeys(wanted))
 
-    assert sorted(state.hints) == sorted(map(hints.of, once))
+    assert sorted(state.hints) == sorted(map(hint_of, once))
     assert state.hint_bytes == sum(map(hints.size_of, state.hints))
     last = {each.first_entry_id: each for each in once}
     assert state.fragments == tuple(last[first] for first in sorted(last))
@@ -69,7 +73,7 @@ def test_records_that_are_applied_once_more_change_nothing(wanted: list[Fragment
     """A start applies the records past the mark to a state that may be newer."""
     state = again = all_opened(wanted)
     for opening in wanted:
-        again = admission.applied(again, records.FragmentRecord(opening=opening))
+        again = admission.applied(again, records.FragmentRecord.of(opening))
     assert again == state
 
 
@@ -109,8 +113,8 @@ def test_the_largest_opening_fits_into_an_empty_ledger() -> None:
 
 def test_a_hint_takes_no_more_than_it_counts_on_the_disk_and_in_memory() -> None:
     opening = told(3, *(f"{number:x}" for number in range(5_000)))
-    hint = hints.of(opening)
-    on_disk = record_format.encode(records.FragmentRecord(opening=opening))
+    hint = hint_of(opening)
+    on_disk = record_format.encode(records.FragmentRecord.of(opening))
     assert len(on_disk) <= hints.size_of(hint)
 
     count = 2_000

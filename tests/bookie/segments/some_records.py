@@ -35,7 +35,7 @@ _openings = st.builds(
 _tokens = st.just(0) | st.integers(1, (1 << 63) - 1)
 all_records: st.SearchStrategy[Record] = st.one_of(
     framing.some_frames,
-    st.builds(records.FragmentRecord, opening=_openings),
+    st.builds(records.FragmentRecord.of, _openings),
     st.builds(records.FenceRecord, ledger_id=_ledgers, master_key=_keys, create_token=_tokens),
     st.builds(records.LacRecord, ledger_id=_ledgers, packet=st.binary(min_size=16, max_size=36)),
     st.builds(records.LimboRecord, ledger_id=_ledgers, in_limbo=st.booleans()),
@@ -51,7 +51,7 @@ all_records: st.SearchStrategy[Record] = st.one_of(
 
 #: One record of each kind that was there at first. Its batch is a golden file: change nothing here.
 ONE_OF_EACH: Sequence[Record] = (
-    records.FragmentRecord(opening=running.opening(first=5)),
+    records.FragmentRecord.of(running.opening(first=5)),
     running.frame(0, 1, 2),
     records.FenceRecord(ledger_id=LedgerId(8), master_key=running.KEY),
     records.LacRecord(ledger_id=running.LEDGER, packet=running.lac_packet(2)),

@@ -39,7 +39,7 @@ AT = Position(7, 40)
 BEFORE = Position(5, 30)
 
 STATE_RECORDS: Sequence[LedgerRecord] = (
-    records.FragmentRecord(opening=keeping.opening(3)),
+    records.FragmentRecord.of(keeping.opening(3)),
     records.FenceRecord(ledger_id=LedgerId(3), master_key=keeping.KEY),
     records.LacRecord(ledger_id=LedgerId(3), packet=keeping.sealer(3).seal_lac(EntryId(4))),
     records.LimboRecord(ledger_id=LedgerId(3), in_limbo=True),
@@ -193,8 +193,8 @@ def test_the_generation_of_one_batch_does_not_go_with_the_rest_of_another() -> N
             ),
             st.just(records.LimboRecord(ledger_id=LedgerId(3), in_limbo=False)),
             st.builds(
-                records.FragmentRecord,
-                opening=st.builds(
+                records.FragmentRecord.of,
+                st.builds(
                     lambda first, token: replace(keeping.opening(3, first), create_token=token),
                     st.integers(0, 3),
                     st.sampled_from((0, 7)),

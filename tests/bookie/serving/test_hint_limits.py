@@ -8,6 +8,7 @@ from tests.bookie.running import KEY, LEDGER, append, frame, open_fragment, open
 from tests.support import virtual_time
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.ledgers import hints
+from zonekeeper.bookie.ledgers.records import FragmentRecord
 from zonekeeper.bookie.serving import capacity
 from zonekeeper.bookie.serving.capacity import HINT_BYTES_A_LEDGER, BookieLimits
 from zonekeeper.bookie.serving.service import BookieServer
@@ -37,6 +38,10 @@ def large(ledger: int, first: int, size_bytes: int = LARGE_BYTES) -> FragmentOpe
     )
 
 
+def size_of(wanted: FragmentOpening) -> int:
+    return hints.size_of(FragmentRecord.of(wanted).hint)
+
+
 async def fill(bookie: BookieServer) -> list[errors.ProtocolError]:
     """Open fragments of many ledgers until each refuses more; give the refusals."""
     refusals: list[errors.ProtocolError] = []
@@ -61,7 +66,7 @@ async def test_s135_one_ledger_of_a_hostile_peer_leaves_room_for_every_other() -
                 await open_fragment(bookie, large(100, number))
             except errors.BadRequest:
                 refused += 1
-        assert refused == 100 - hints.LEDGER_BYTES_MAX // hints.size_of(hints.of(large(100, 0)))
+        assert refused == 100 - hints.LEDGER_BYTES_MAX // size_of(large(100, 0))
         memory = bookie._memory
         assert memory.hint_bytes <= hints.LEDGER_BYTES_MAX
         assert memory.hint_bytes == sum(
@@ -96,7 +101,7 @@ async def test_s135_when_many_ledgers_have_taken_all_room_for_hints_each_other_h
             except errors.TooManyRequests:
                 break
             taken += 1
-        assert taken == HINT_BYTES_A_LEDGER // hints.size_of(hints.of(opening()))
+        assert taken == HINT_BYTES_A_LEDGER // size_of(opening())
         assert taken >= 7
         assert await append(bookie, frame(0)) == [None]
         await open_fragment(bookie, opening(first=3))

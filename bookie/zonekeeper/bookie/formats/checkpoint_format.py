@@ -170,7 +170,7 @@ class LedgersAt(NamedTuple):
 def records_of(ledger_id: LedgerId, state: AdmissionState) -> tuple[LedgerRecord, ...]:
     """Give records that, applied to an unknown ledger, give this state."""
     fragments = (
-        records.FragmentRecord(opening=hints.opening_of(hint, state.create_token))
+        records.FragmentRecord.of(hints.opening_of(hint, state.create_token))
         for hint in state.hints
     )
     return (*fragments, *_other_records(ledger_id, state))
@@ -230,27 +230,34 @@ def whole_parts_of(checkpoint: Checkpoint) -> Iterator[bytes]:
     return parts_of(checkpoint, len(checkpoint.ledgers), chain.from_iterable(parts))
 
 
-def pieces_of(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """Join the parts of a file to pieces; the last one ends with the checksum of all."""
-    summed = 0
-    while True:
+class Pieces:
+    """The pieces of a file, which are made of its parts; the last one ends with its checksum."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+        self._summed = 0
+        #: Was the last piece given?
+        self.ended = False
+
+    def take(self) -> bytes:
+        """Give the next piece."""
+        assert not self.ended
         piece = bytearray()
-        for part in parts:
-            piece += part
-            if len(piece) >= PIECE_BYTES:
-                break
-        else:
-            data = bytes(piece)
-            yield data + _CRC.pack(checksums.extend(summed, data))
-            return
+        while len(piece) < PIECE_BYTES and not self.ended:
+            part = next(self._parts, None)
+            self.ended = part is None
+            piece += part or b""
         data = bytes(piece)
-        summed = checksums.extend(summed, data)
-        yield data
+        self._summed = checksums.extend(self._summed, data)
+        return data + _CRC.pack(self._summed) if self.ended else data
 
 
 def render(checkpoint: Checkpoint) -> bytes:
     """Give a file's bytes at once."""
-    return b"".join(pieces_of(whole_parts_of(checkpoint)))
+    pieces, data = Pieces(whole_parts_of(checkpoint)), b""
+    while not pieces.ended:
+        data += pieces.take()
+    return data
 
 
 # ── reading ──

@@ -120,7 +120,7 @@ def bad(fault: Fault, detail: str) -> FormatError:
 def _body(record: StateRecord) -> tuple[int, bytes]:
     match record:
         case records.FragmentRecord():
-            return _FRAGMENT_KIND, openings.spell(record.opening)
+            return _FRAGMENT_KIND, record.spelled
         case records.FenceRecord():
             fixed = _FENCE.pack(record.ledger_id, record.master_key)
             return 3, fixed + openings.spell_token(record.create_token)
@@ -139,7 +139,7 @@ def _body(record: StateRecord) -> tuple[int, bytes]:
 
 
 def _parse_fragment(body: bytes) -> StateRecord:
-    return records.FragmentRecord(opening=openings.parse(body))
+    return records.FragmentRecord.parse(body)
 
 
 def _parse_fence(body: bytes) -> StateRecord:

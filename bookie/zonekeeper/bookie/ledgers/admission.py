@@ -229,8 +229,8 @@ def decide(ledger_id: LedgerId, state: AdmissionState, event: Event) -> Sequence
 def applied(state: AdmissionState, record: LedgerRecord) -> AdmissionState:
     """Give the state after a record; a state changes in no other way."""
     match record:
-        case records.FragmentRecord(opening=opening):
-            return _opened(state, opening)
+        case records.FragmentRecord():
+            return _opened(state, record)
         case records.FenceRecord(master_key=key, create_token=token):
             return replace(
                 state,
@@ -246,17 +246,17 @@ def applied(state: AdmissionState, record: LedgerRecord) -> AdmissionState:
             assert_never(record)
 
 
-def _opened(state: AdmissionState, opening: FragmentOpening) -> AdmissionState:
+def _opened(state: AdmissionState, record: records.FragmentRecord) -> AdmissionState:
     """Give the state after an opening; the key and the create token that were first known stay."""
-    hint = hints.of(opening)
+    hint, said = record.hint, record.said
     is_new = not hints.has(state.hints, hint)
     return AdmissionState(
-        master_key=state.master_key or opening.master_key,
-        create_token=state.create_token or opening.create_token,
+        master_key=state.master_key or said.master_key,
+        create_token=state.create_token or said.create_token,
         fenced=state.fenced,
         in_limbo=state.in_limbo,
         explicit_lac=state.explicit_lac,
-        digest=state.digest or opening.digest,
+        digest=state.digest or said.digest,
         hints=hints.added(state.hints, hint) if is_new else state.hints,
         hint_bytes=state.hint_bytes + (hints.size_of(hint) if is_new else 0),
     )
@@ -298,7 +298,9 @@ def _open(state: AdmissionState, event: OpenWanted) -> Sequence[Effect]:
         return _refuse_request(
             f"ledger {ledger_id} has the digest {state.digest}, and the fragment {opening.digest}"
         )
-    token, hint = token or state.create_token, hints.of(opening)
+    token = token or state.create_token
+    record = records.FragmentRecord.of(replace(opening, create_token=token))
+    hint = record.hint
     if not hints.has(state.hints, hint):
         if state.hint_bytes + hints.size_of(hint) > hints.LEDGER_BYTES_MAX:
             return _refuse_request(
@@ -307,8 +309,7 @@ def _open(state: AdmissionState, event: OpenWanted) -> Sequence[Effect]:
             )
     elif token == state.create_token:
         return ()
-    opening = replace(opening, create_token=token)
-    return (WriteRecord(record=records.FragmentRecord(opening=opening)),)
+    return (WriteRecord(record=record),)
 
 
 def _append(ledger_id: LedgerId, state: AdmissionState, event: AppendWanted) -> Sequence[Effect]:

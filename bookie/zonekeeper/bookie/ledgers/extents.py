@@ -7,13 +7,14 @@ same extents.
 
 The extents are four parallel arrays, sorted by the runs' first entries. If each entry has a frame
 of its own, they cost 28 bytes an entry; objects would cost ten times as much. Writers append, so
-almost every addition is at the end.
+almost every addition is at the end. Of most ledgers nothing is in memory; all of these share the
+same empty arrays, which never change.
 """
 
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from zonekeeper.placement.base.ids import EntryId
 
@@ -27,16 +28,17 @@ class Extent(NamedTuple):
     size: int
 
 
+_NO_NUMBERS: Final = array("q")
+_NO_SIZES: Final = array("I")
+
+
 class Extents:
     """The extents of one ledger."""
 
     __slots__ = ("_firsts", "_lasts", "_offsets", "_sizes")
 
     def __init__(self) -> None:
-        self._firsts = array("q")
-        self._lasts = array("q")
-        self._offsets = array("q")
-        self._sizes = array("I")
+        self._have_none()
 
     @property
     def last(self) -> EntryId | None:
@@ -60,6 +62,10 @@ class Extents:
                 size=self._sizes[at],
             )
 
+    def _have_none(self) -> None:
+        self._firsts = self._lasts = self._offsets = _NO_NUMBERS
+        self._sizes = _NO_SIZES
+
     def _from(self, entry_id: int) -> int:
         """Give the position of the first extent with ``last >= entry_id``."""
         at = bisect_right(self._firsts, entry_id)
@@ -78,6 +84,9 @@ class Extents:
             at += 1
 
     def _insert(self, at: int, first: int, last: int, offset: int, size: int) -> None:
+        if not self._firsts:
+            self._firsts, self._lasts = array("q"), array("q")
+            self._offsets, self._sizes = array("q"), array("I")
         self._firsts.insert(at, first)
         self._lasts.insert(at, last)
         self._offsets.insert(at, offset)

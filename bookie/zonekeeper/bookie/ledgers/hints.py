@@ -34,12 +34,6 @@ BESIDE_BYTES: Final = 48
 _FIRST: Final = slice(8, 16)
 
 
-def of(opening: FragmentOpening) -> bytes:
-    """Give the hint of an opening."""
-    spelled = openings.spell(opening)
-    return spelled[: -openings.TOKEN_BYTES] if opening.create_token else spelled
-
-
 def size_of(hint: bytes) -> int:
     """Give the bytes that a hint takes, by which it is limited."""
     return len(hint) + BESIDE_BYTES

@@ -6,24 +6,61 @@ so the fence also holds for a ledger that has no other record here.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.wire.formats import openings
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Frame
-from zonekeeper.wire.formats.openings import FragmentOpening
+from zonekeeper.wire.formats.openings import CheckedOpening, FragmentOpening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentRecord:
-    """A fragment was opened: a hint for a rebuild, and the ledger's key and digest."""
+    """A fragment was opened: a hint for a rebuild, and the ledger's key and digest.
 
-    opening: FragmentOpening
+    The record has the bytes of the opening and not the opening: what an opening names is chosen by
+    a peer, and takes many times as much memory as objects.
+    """
+
+    spelled: bytes
+    #: What ``spelled`` says.
+    said: CheckedOpening
+
+    @classmethod
+    def of(cls, opening: FragmentOpening) -> Self:
+        """Give the record of an opening."""
+        spelled = openings.spell(opening)
+        tail = openings.TOKEN_BYTES if opening.create_token else 0
+        said = CheckedOpening(
+            ledger_id=opening.ledger_id,
+            first_entry_id=opening.first_entry_id,
+            master_key=opening.master_key,
+            digest=opening.digest,
+            create_token=opening.create_token,
+            names_end=len(spelled) - tail,
+        )
+        return cls(spelled=spelled, said=said)
+
+    @classmethod
+    def parse(cls, spelled: bytes) -> Self:
+        """Give the record of an opening's bytes; raises ``FormatError``."""
+        return cls(spelled=spelled, said=openings.check(spelled))
 
     @property
     def ledger_id(self) -> LedgerId:
         """The ledger that the record is about."""
-        return self.opening.ledger_id
+        return self.said.ledger_id
+
+    @property
+    def opening(self) -> FragmentOpening:
+        """The opening."""
+        return openings.parse(self.spelled)
+
+    @property
+    def hint(self) -> bytes:
+        """The opening's hint (``ledgers.hints``)."""
+        return self.spelled[: self.said.names_end]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ ends: two processes would acknowledge entries on two disks that differ.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -75,6 +75,8 @@ class BookieGround:
     #: Gives the sizes for a device of this many bytes.
     sizes: Callable[[int], Sizes]
     wall_ms: Callable[[], int]
+    #: Within this block all that the disk keeps is read into memory.
+    reading_in: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +129,10 @@ async def begin(
         tails=ground.tails,
     )
     space = await writing.run(ground.journal.space)
-    storage = await storages.open_storage(
-        devices, ground.sizes(space.total_bytes), replace(policy, ends=ends_in(cluster))
-    )
+    with ground.reading_in():
+        storage = await storages.open_storage(
+            devices, ground.sizes(space.total_bytes), replace(policy, ends=ends_in(cluster))
+        )
     if any(ledger.durable.in_limbo for ledger in storage.memory.ledgers.values()):
         await bookie_records.lost_data(cluster, cookie.bookie, boot_epoch)
     return Begun(cookie=cookie, boot_epoch=boot_epoch, storage=storage, witness=witness)

@@ -185,6 +185,7 @@ class _Process:
             open_index=lambda: RocksOrdered(settings.data / INDEX_NAME),
             sizes=partial(arrivals.sizes_on, reserve_bytes=settings.reserve_bytes),
             wall_ms=_wall_ms,
+            reading_in=allocation.reading_in,
         )
 
     def _bookie(self, begun: Begun, tasks: asyncio.TaskGroup) -> BookieServer:

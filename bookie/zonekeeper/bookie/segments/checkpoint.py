@@ -14,7 +14,7 @@ from zonekeeper.bookie.disk.files import SHORTAGES, FileSystem
 from zonekeeper.bookie.disk.whole_files import Replacement
 from zonekeeper.bookie.formats import checkpoint_format
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
-from zonekeeper.bookie.formats.checkpoint_format import Checkpoint, Kept, LedgersAt
+from zonekeeper.bookie.formats.checkpoint_format import Checkpoint, Kept, LedgersAt, Pieces
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.formats.errors import Fault, FormatError
 
@@ -61,7 +61,6 @@ def save(files: FileSystem, checkpoint: Checkpoint) -> None:
     writing = CheckpointWriting(files, checkpoint_format.whole_parts_of(checkpoint))
     while writing.step():
         pass
-    writing.finish()
 
 
 class CheckpointWriting:
@@ -69,19 +68,17 @@ class CheckpointWriting:
 
     def __init__(self, files: FileSystem, parts: Iterator[bytes]) -> None:
         """``parts`` are those of ``checkpoint_format.parts_of``; each step asks for some."""
-        self._pieces = checkpoint_format.pieces_of(parts)
+        self._pieces = Pieces(parts)
         self._replacement = Replacement(files, NAME)
 
     def step(self) -> int:
-        """Write a piece, and give its size; 0: all is written."""
-        piece = next(self._pieces, b"")
-        if piece:
-            self._replacement.add(piece)
-        return len(piece)
-
-    def finish(self) -> None:
-        """Put the new checkpoint into the place of the old one, durably."""
+        """Write a piece, and give its size; after the last one, replace the file and give 0."""
+        piece = self._pieces.take()
+        self._replacement.add(piece)
+        if not self._pieces.ended:
+            return len(piece)
         self._replacement.finish()
+        return 0
 
     def discard(self) -> None:
         """Remove what was written; the old checkpoint counts."""

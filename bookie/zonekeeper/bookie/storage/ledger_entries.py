@@ -145,6 +145,9 @@ class LedgerEntries(Extents):
         self.moves += 1
         self._index_last = index_last
         end = locations.location(locations.arrival_key(through + 1), 0)
+        if not self._offsets or max(self._offsets) < end:
+            self._have_none()
+            return
         offsets = self._offsets.tolist()
         if offsets == sorted(offsets):
             # The usual case, entries written in order: slices are fast for any number of extents.
@@ -164,7 +167,7 @@ class LedgerEntries(Extents):
 
     def clear(self) -> None:
         """Remove all extents."""
-        super().__init__()
+        self._have_none()
         self.moves += 1
         self._index_last = None
 

@@ -8,6 +8,7 @@ import asyncio
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
+from typing import Final
 
 from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.ledgers.admission import AdmissionState, Effect, Event
@@ -17,6 +18,9 @@ from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.frames import Frame
 from zonekeeper.wire.formats.openings import FragmentOpening
+
+#: An empty deque takes as much memory as all the rest of a ledger, so ledgers share it.
+_NOTHING: Final[deque[LedgerRecord | Frame]] = deque(maxlen=0)
 
 
 class Ledger:
@@ -47,7 +51,7 @@ class Ledger:
         #: The places of the entries on disk.
         self.extents = extents
         #: Records that were handed to the log and are not on disk yet, in order.
-        self.on_the_way: deque[LedgerRecord | Frame] = deque()
+        self.on_the_way: deque[LedgerRecord | Frame] = _NOTHING
         #: The last entry, if the ledger is proven to be closed; None: it is open, or unknown.
         self.closed_at: EntryId | None = None
         #: Was another ledger under the same id refused here? Then this one was perhaps deleted.
@@ -83,6 +87,8 @@ class Ledger:
 
     def sent(self, record: LedgerRecord | Frame) -> None:
         """Note a record that is handed to the log."""
+        if self.on_the_way is _NOTHING:
+            self.on_the_way = deque()
         self.on_the_way.append(record)
         if isinstance(record, Frame):
             self.highest = max(self.highest, record.last)
@@ -92,6 +98,8 @@ class Ledger:
         if self.on_the_way:
             sent = self.on_the_way.popleft()
             assert sent is record, "records reach the disk in the order in which they were sent"
+            if not self.on_the_way:
+                self.on_the_way = _NOTHING
         self.known = True
         if isinstance(record, Frame):
             self.extents.add(record.entry_ids, offset, record.size_bytes)

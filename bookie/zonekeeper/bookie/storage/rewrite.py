@@ -359,14 +359,19 @@ class Rewriter:
 
         The checkpoint is written in pieces, with pauses, like a sorted segment.
         """
-        keeper = self._on.end_keeper
-        await self.do(partial(keeper.note, keeper.end))
+        keeper, end = self._on.end_keeper, self._on.end_keeper.end
         parts = checkpoint_format.parts_of(last, len(kept), self._memory.rendered(kept))
         writing = CheckpointWriting(self._on.devices.files, parts)
+
+        def begin() -> int:
+            keeper.note(end)
+            return writing.step()
+
         try:
-            while size := await self.do(writing.step):
+            size = await self.do(begin)
+            while size:
                 await self._pause(size)
-            await self.do(writing.finish)
+                size = await self.do(writing.step)
         except OSError:
             await self.do(writing.discard)
             raise

@@ -115,7 +115,7 @@ def arrival(file: File, log_id: int, digests: Digests) -> Iterator[Part]:
                 yield from _frame(record, at + offset, known)
                 continue
             if isinstance(record, records.FragmentRecord):
-                known.setdefault(record.ledger_id, record.opening.digest)
+                known.setdefault(record.ledger_id, record.said.digest)
             yield StateSeen(record=record)
         at += header.size
 

@@ -13,7 +13,7 @@ never change.
 
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
@@ -51,6 +51,18 @@ class FragmentOpening:
     #: The token that the ledger was created with. It tells the ledger from one that had the same id
     #: before. 0: not known.
     create_token: int = 0
+
+
+class CheckedOpening(NamedTuple):
+    """What the bytes of an opening say, without quorums and names."""
+
+    ledger_id: LedgerId
+    first_entry_id: EntryId
+    master_key: MasterKey
+    digest: Digest
+    create_token: int
+    #: Where the names end, and the create token begins, if there is one.
+    names_end: int
 
 
 def spell(opening: FragmentOpening) -> bytes:
@@ -108,40 +120,55 @@ def parse_token(spelled: bytes) -> int:
 
 def parse(data: bytes) -> FragmentOpening:
     """Give the opening that these bytes spell; raises ``FormatError``."""
-    if len(data) < _FIXED.size:
-        raise _bad(Fault.TRUNCATED, f"{len(data)} of at least {_FIXED.size} bytes")
-    ledger, first, key, size, write, ack, zones, digest = _FIXED.unpack_from(data)
-    if not (1 <= ack <= write <= size and 1 <= zones <= ack):
-        raise _bad(Fault.RANGE, f"quorums {size}/{write}/{ack} in {zones} zones")
-    if digest not in _DIGESTS:
-        raise _bad(Fault.RANGE, f"digest {digest} is not known")
-    names, names_end = _parse_names(data, size)
+    checked = check(data)
+    _, _, _, size, write, ack, zones, _ = _FIXED.unpack_from(data)
+    names, at = list[BookieId](), _FIXED.size
+    for _ in range(size):
+        start = at + _NAME.size
+        at = start + _NAME.unpack_from(data, at)[0]
+        names.append(BookieId(data[start:at].decode("utf-8")))
     return FragmentOpening(
-        ledger_id=LedgerId(_id(ledger)),
-        master_key=MasterKey(key),
+        ledger_id=checked.ledger_id,
+        master_key=checked.master_key,
         quorums=Quorums(ensemble=size, write=write, ack=ack, ack_zones=zones),
-        digest=_DIGESTS[digest],
-        first_entry_id=EntryId(_id(first)),
-        ensemble=names,
-        create_token=parse_token(data[names_end:]),
+        digest=checked.digest,
+        first_entry_id=checked.first_entry_id,
+        ensemble=tuple(names),
+        create_token=checked.create_token,
     )
 
 
-def _parse_names(data: bytes, count: int) -> tuple[tuple[BookieId, ...], int]:
-    """Give the names, and where they end."""
-    names, at = list[BookieId](), _FIXED.size
-    for _ in range(count):
+def check(data: bytes) -> CheckedOpening:
+    """Check that bytes spell an opening, without making its objects; raises ``FormatError``."""
+    if len(data) < _FIXED.size:
+        raise _bad(Fault.TRUNCATED, f"{len(data)} of at least {_FIXED.size} bytes")
+    ledger, first, key, size, write, ack, zones, number = _FIXED.unpack_from(data)
+    if not (1 <= ack <= write <= size and 1 <= zones <= ack):
+        raise _bad(Fault.RANGE, f"quorums {size}/{write}/{ack} in {zones} zones")
+    if (digest := _DIGESTS.get(number)) is None:
+        raise _bad(Fault.RANGE, f"digest {number} is not known")
+    ledger_id, first_entry_id = LedgerId(_id(ledger)), EntryId(_id(first))
+    at = _check_names(data, size)
+    token = parse_token(data[at:]) if at < len(data) else 0
+    return CheckedOpening(ledger_id, first_entry_id, MasterKey(key), digest, token, at)
+
+
+def _check_names(data: bytes, count: int) -> int:
+    """Check the names, and say where they end."""
+    at, end, is_ascii = _FIXED.size, len(data), data[_FIXED.size :].isascii()
+    for number in range(count):
         start = at + _NAME.size
-        if start > len(data):
-            raise _bad(Fault.TRUNCATED, f"{len(names)} of {count} bookies")
-        at = start + _NAME.unpack_from(data, at)[0]
-        if at > len(data):
-            raise _bad(Fault.TRUNCATED, f"{len(names)} of {count} bookies")
-        try:
-            names.append(BookieId(data[start:at].decode("utf-8")))
-        except UnicodeDecodeError as error:
-            raise _bad(Fault.TEXT, str(error)) from error
-    return tuple(names), at
+        if start > end:
+            raise _bad(Fault.TRUNCATED, f"{number} of {count} bookies")
+        at = start + (data[at] << 8 | data[at + 1])
+        if at > end:
+            raise _bad(Fault.TRUNCATED, f"{number} of {count} bookies")
+        if not is_ascii:
+            try:
+                data[start:at].decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise _bad(Fault.TEXT, str(error)) from error
+    return at
 
 
 def _id(number: int) -> int:
