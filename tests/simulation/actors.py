@@ -7,6 +7,7 @@ nothing of it.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -69,7 +70,7 @@ class Board:
         #: The writer of the newest ledger.
         self.writer = ""
         #: Ledgers whose writers have not come to an end, whatever end; in order.
-        self.under_way: dict[LedgerId, None] = {}
+        self.under_way: Counter[LedgerId] = Counter()
 
     def choose(self, chance: Random) -> LedgerId | None:
         """Give a ledger, most often a new one."""

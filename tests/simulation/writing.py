@@ -69,11 +69,14 @@ async def _write_in_turn(life: Life, plan: _Plan) -> None:
         life.observer.board.ledgers.append(writer.ledger_id)
         life.observer.board.writer = life.name
         under_way = life.observer.board.under_way
-        under_way[writer.ledger_id] = None
+        under_way[writer.ledger_id] += 1
         try:
             await _Writing(life, writer, plan.at_once, deferred=deferred).run()
         finally:
-            del under_way[writer.ledger_id]
+            # A store that was set back may give an id again, before it is marked.
+            under_way[writer.ledger_id] -= 1
+            if not under_way[writer.ledger_id]:
+                del under_way[writer.ledger_id]
 
 
 async def _create(life: Life, *, deferred: bool) -> Writer:

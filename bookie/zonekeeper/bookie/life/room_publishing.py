@@ -1,10 +1,10 @@
 """A bookie publishes its room: placement weighs bookies by the free space that they said last.
 
 The room stands in the bookie's registration, and ends with it. So a bookie that is gone says
-nothing, and one that starts with another disk says what that disk has. A registration has the room
-of its own moment or of the last look before it. After that the room is published again when it has
-moved by ``MOVED_SHARE``, at most once in ``PUBLISHED_EVERY_MS``: each time all clients of the
-cluster are told.
+nothing, and one that starts with another disk says what that disk has. The first registration has
+the room of that moment. After that the room is published again when it has moved by
+``MOVED_SHARE``, at most once in ``PUBLISHED_EVERY_MS``: each time all clients of the cluster are
+told. A later registration has the room that was last to be published.
 
 So placement knows ``free_bytes`` to about a tenth, or as it was a minute ago. That suffices for a
 weight. What must not be wrong does not ask here: the bookie refuses what has no room, and a bookie
