@@ -26,6 +26,7 @@ from tests.bookie.life.process_world import (
     started,
 )
 from tests.bookie.running import KEY, LEDGER, frame, opening
+from tests.bookie.serving.collecting_world import DELETER
 from tests.bookie.serving.test_links import Sink, reading
 from tests.support import zookeeper
 from tests.support.certificates import Authority
@@ -35,6 +36,7 @@ from zonekeeper.bookie.serving.service import BY_PERSON
 from zonekeeper.metadata.bookies import bookie_watch, cookie_store, registration
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store
+from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.ids import EntryId, ZoneName
@@ -174,6 +176,8 @@ async def test_a_ledger_of_which_the_metadata_knows_nothing_is_collected(world: 
     async with started(world) as bookie, linked(bookie) as link:
         await append_all(link, range(3))
         assert await bookie.end(signal.SIGTERM) == 0
+    async with world.cluster() as cluster:
+        await ledgers.delete(cluster, LEDGER, DELETER)
     async with started(world, gc_interval="100ms") as bookie, linked(bookie) as link:
         follow = service.TailRequest(
             ledger_id=LEDGER, first_entry_id=EntryId(0), bytes_max=1 << 20, quiet_ms=100
