@@ -11,17 +11,30 @@ import pytest
 
 from tests.crash import exploring
 from tests.support import virtual_time
+from zonekeeper.bookie.formats import checkpoint_format
 
 STATES_OF_A_SHARD = 1_300
 #: Together 20,800 states.
 SHARDS = 16
 #: With those 501,800.
 LONG_SHARDS = 370
+#: Together 2,600 states.
+SHARDS_OF_PIECES = 2
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_no_state_of_the_disk_after_a_power_loss_breaks_a_promise(shard: int) -> None:
+    explore(shard)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("shard", range(10_000, 10_000 + SHARDS_OF_PIECES))
+def test_no_state_of_the_disk_breaks_a_promise_where_each_checkpoint_has_many_pieces(
+    shard: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the power is lost, or a sync fails, between two pieces."""
+    monkeypatch.setattr(checkpoint_format, "PIECE_BYTES", 60)
     explore(shard)
 
 

@@ -118,6 +118,21 @@ class SortedSegment:
     live_bytes: int
 
 
+#: The most bytes of a ledger without its hints: a fence, a LAC, and a limbo that has ended.
+_LEDGER_BYTES_MAX: Final = _LEDGER.size + sum(
+    (record_format.FENCE_BYTES_MAX, record_format.LAC_BYTES_MAX, 2 * record_format.LIMBO_BYTES)
+)
+
+
+def bytes_max(*, ledgers: int, hint_bytes: int, tombstones: int) -> int:
+    """Give the most bytes of a checkpoint of so many ledgers, with these hints (``size_of``).
+
+    Its sorted segments and its forgotten ledgers are not in this: some bytes for each.
+    """
+    fixed = _HEAD.size + _CRC.size
+    return fixed + ledgers * _LEDGER_BYTES_MAX + hint_bytes + tombstones * _TOMBSTONE.size
+
+
 _NO_MARK: Final = Position(0, 0)
 
 

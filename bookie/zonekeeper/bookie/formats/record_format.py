@@ -41,6 +41,11 @@ _FENCE: Final = struct.Struct(f">Q{MASTER_KEY_BYTES}s")
 _LIMBO: Final = struct.Struct(">QB")
 _TOMBSTONE: Final = struct.Struct(">QQ")
 
+#: What records take at most.
+FENCE_BYTES_MAX: Final = HEAD_BYTES + _FENCE.size + openings.TOKEN_BYTES
+LAC_BYTES_MAX: Final = HEAD_BYTES + _LEDGER.size + entries.LAC_PACKET_BYTES_MAX
+LIMBO_BYTES: Final = HEAD_BYTES + _LIMBO.size
+
 _FRAME_KIND: Final = 1
 _FRAGMENT_KIND: Final = 2
 #: The place of a frame's checksum in ``wire.formats.frames``.

@@ -43,6 +43,7 @@ from zonekeeper.bookie.formats.batch_format import Position
 from zonekeeper.bookie.formats.log_end import LogEnd
 from zonekeeper.bookie.segments.counters import StorageCounters
 from zonekeeper.bookie.segments.pace import RewritePace
+from zonekeeper.bookie.segments.reserve import Reserve
 
 SEGMENT_BYTES_DEFAULT: Final = 64 << 20
 #: Large enough for the largest batch.
@@ -69,27 +70,13 @@ SHORT_DELAY_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """The size of arrival segments, their largest number, and the room that is kept free.
-
-    Plain appends and writing in advance leave the whole reserve free. Recoveries and rounds leave
-    half of it, and compaction a quarter. That quarter is for checkpoints and the index.
-    """
+    """The size of arrival segments, their largest number, and the reserve (``reserve``)."""
 
     segment_bytes: int
     segments_max: int = SEGMENTS_MAX_DEFAULT
     round_segments: int = ROUND_SEGMENTS_DEFAULT
     reserve_bytes: int = RESERVE_BYTES_DEFAULT
     sorted_bytes_max: int = SORTED_BYTES_MAX_DEFAULT
-
-    @property
-    def rounds_leave_bytes(self) -> int:
-        """The room that rounds and recoveries leave free."""
-        return self.reserve_bytes // 2
-
-    @property
-    def compaction_leaves_bytes(self) -> int:
-        """The room that compaction leaves free."""
-        return self.reserve_bytes // 4
 
 
 @dataclass(slots=True, kw_only=True)
@@ -157,6 +144,7 @@ class Arrivals:
         writing: Disk,
         background: Disk,
         sizes: Sizes,
+        reserve: Reserve,
     ) -> None:
         """``writing`` is the log's disk; ``background`` does what the log does not wait for."""
         self._files = files
@@ -165,6 +153,7 @@ class Arrivals:
         self._free = opened.free
         self._next_number = opened.next_number
         self.sizes = sizes
+        self.reserve = reserve
         self.segment_bytes = sizes.segment_bytes
         self.counters = StorageCounters()
         self.pace = RewritePace()
@@ -326,7 +315,7 @@ class Arrivals:
         await self._background.run(partial(self._files.remove, file.name))
 
     def _prepare(self, file: File, at: int, size: int) -> Space:
-        if self._files.space().free_bytes - size < self.sizes.reserve_bytes:
+        if self._files.space().free_bytes - size < self.reserve.appends_leave_bytes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.name)
         _write(file, at, bytes(size))
         return self._files.space()

@@ -151,17 +151,17 @@ class Log:
         batches = len(self._queue) + len(self._in_work) + 3
         needed = self.waiting_bytes + self._in_work_bytes + record_format.size_of(record)
         needed += batches * batch_format.HEADER_BYTES
-        prepared, sizes = self._prepared_bytes(needed), self._arrivals.sizes
+        prepared, reserve = self._prepared_bytes(needed), self._arrivals.reserve
         left = prepared + self._free_bytes() - needed
         if urgent:
-            return needed + STATE_BYTES <= prepared or left >= sizes.rounds_leave_bytes
-        return left >= sizes.reserve_bytes
+            return needed + STATE_BYTES <= prepared or left >= reserve.rounds_leave_bytes
+        return left >= reserve.appends_leave_bytes
 
     def _free_bytes(self) -> int:
         """Give the room that is not written in advance and that the log may use."""
         arrivals, free, segment = self._arrivals, self.space.free_bytes, self._segment
         size = arrivals.segment_bytes
-        if arrivals.stands_still is None and free >= arrivals.sizes.rounds_leave_bytes + size:
+        if arrivals.stands_still is None and free >= arrivals.reserve.rounds_leave_bytes + size:
             return free
         # Perhaps no round will free a segment, so only segments in reach count.
         growing = max(0, size - max(segment.offset, segment.prepared_bytes))

@@ -144,14 +144,14 @@ class Compactor:
     async def _room(self) -> int:
         """Give the room for live bytes in a new segment."""
         _, space = await self._rewriter.do(self._on.directories.roomiest)
-        leaves_bytes = self._rewriter.sizes.compaction_leaves_bytes
+        leaves_bytes = self._rewriter.reserve.compaction_leaves_bytes
         return max(0, space.free_bytes - leaves_bytes - sorted_format.HEADER_BYTES)
 
     async def _write_anew(self, chosen: Sequence[SortedSegment]) -> int | None:
         """Write the rows that count anew; give the number of segments removed. None: no room."""
         numbers = [each.number for each in chosen]
         number = self._on.memory.begin_sorted()
-        leaves_bytes = self._rewriter.sizes.compaction_leaves_bytes
+        leaves_bytes = self._rewriter.reserve.compaction_leaves_bytes
         firsts = [locations.location(locations.sorted_key(each), 0) for each in numbers]
         try:
             with self._on.places.pinned(firsts):

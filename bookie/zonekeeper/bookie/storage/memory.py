@@ -88,6 +88,15 @@ class Memory:
         remembered = self.ledgers.setdefault(ledger.ledger_id, ledger)
         assert remembered is ledger, "found twice"
 
+    @property
+    def checkpoint_bytes(self) -> int:
+        """The most bytes that a checkpoint can have now; in any thread."""
+        return checkpoint_format.bytes_max(
+            ledgers=len(self.ledgers),
+            hint_bytes=self.hint_bytes,
+            tombstones=len(self.tombstones),
+        )
+
     def admit(self, ledger: Ledger, record: LedgerRecord) -> None:
         """Remember a ledger, and admit a record of it; the caller hands it to the log at once."""
         self.remember(ledger)

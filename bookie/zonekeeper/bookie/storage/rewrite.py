@@ -49,6 +49,7 @@ from zonekeeper.bookie.segments.directories import Directories
 from zonekeeper.bookie.segments.log_ends import EndKeeper
 from zonekeeper.bookie.segments.pace import BYTES_PER_SECOND
 from zonekeeper.bookie.segments.places import Places
+from zonekeeper.bookie.segments.reserve import Reserve
 from zonekeeper.bookie.segments.sorted_writing import (
     Copy,
     Job,
@@ -131,8 +132,13 @@ class Rewriter:
 
     @property
     def sizes(self) -> Sizes:
-        """The sizes of segments, and the room that is kept free."""
+        """The sizes of segments."""
         return self._arrivals.sizes
+
+    @property
+    def reserve(self) -> Reserve:
+        """The room that is left free."""
+        return self._arrivals.reserve
 
     @property
     def stands_still(self) -> bool:
@@ -158,7 +164,7 @@ class Rewriter:
         copies = await self.do(lambda: sorted_writing.plan(rows, self._memory.end_of))
         written = None
         if copies:
-            leaves = self.sizes.rounds_leave_bytes
+            leaves = self.reserve.rounds_leave_bytes
             try:
                 written = await self.write(number, copies, self._pause, leaves_bytes=leaves)
             except OSError as error:

@@ -34,6 +34,7 @@ from zonekeeper.bookie.segments.directories import Directories
 from zonekeeper.bookie.segments.log import DiskFailedError, Log
 from zonekeeper.bookie.segments.log_ends import EndKeeper
 from zonekeeper.bookie.segments.places import Places
+from zonekeeper.bookie.segments.reserve import Reserve
 from zonekeeper.bookie.storage import reading, rewrite
 from zonekeeper.bookie.storage.compaction import Compacting, Compactor
 from zonekeeper.bookie.storage.ledger_entries import LedgerEntries
@@ -135,6 +136,7 @@ class Storage:
             writing=devices.writing,
             background=devices.background,
             sizes=sizes,
+            reserve=Reserve(sizes.reserve_bytes, lambda: memory.checkpoint_bytes),
         )
         self.log = Log(
             devices.arrival_files,
