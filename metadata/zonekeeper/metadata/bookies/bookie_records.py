@@ -22,6 +22,7 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.record_store import Codec
 from zonekeeper.metadata.formats import records
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
+from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import BookieId
 
@@ -96,6 +97,16 @@ def parse(raw: bytes, instance: str) -> BookieRecord:
 async def read(cluster: Cluster, bookie: BookieId) -> BookieRecord:
     """Read a bookie's record; a missing record is an empty one."""
     return await record_store.read(cluster, _path(cluster, bookie), CODEC) or BookieRecord()
+
+
+async def check(cluster: Cluster, bookie: BookieId) -> Check | None:
+    """Give what lets a transaction pass only while the bookie is in its present start.
+
+    Each start is counted in the record before the bookie serves. None: there is no record.
+    """
+    path = _path(cluster, bookie)
+    node = await cluster.store.get(path, sync=True)
+    return None if node is None else Check(path=path, version=node.version)
 
 
 async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:
