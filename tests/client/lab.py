@@ -204,6 +204,7 @@ class Machine:
         try:
             async with asyncio.TaskGroup() as tasks:
                 cluster = await clusters.open_cluster(store)
+                await bookie_records.count_boot(cluster, self.id, self.boots)
                 bookie = BookieServer(
                     self.id,
                     kept,

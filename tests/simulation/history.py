@@ -286,11 +286,13 @@ class Mended:
     """The mark of a ledger was removed by the repair that held its claim.
 
     ``lacking``: the members that have not every entry, and how many they lack. A member is left out
-    if it lost a disk since the claim was made.
+    if it lost a disk since the claim was made, and was not started again. ``in_limbo``: the members
+    that the mark named, and that are there and in limbo for the ledger.
     """
 
     ledger: LedgerId
     lacking: tuple[tuple[BookieId, int], ...]
+    in_limbo: tuple[BookieId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ Nothing is held here: what holds repairs is the matter of zone outages.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from tests.simulation import history as seen
@@ -104,7 +104,7 @@ class Marks:
             elif path.startswith(_MARKS) and before is not None and not self._is_there(path):
                 ledger_id = underreplication_format.parse_ledger_path(path.removeprefix(_MARKS))
                 if ledger_id is not None and self._by_its_claim(ledger_id, change):
-                    self._finished(ledger_id)
+                    self._finished(ledger_id, underreplication_format.parse(before.value).replicas)
 
     def _is_there(self, path: str) -> bool:
         server = self._around.server
@@ -114,7 +114,7 @@ class Marks:
         """Did the claim end with it? Others take the lock and give it back in one change."""
         return change.before.get(_LOCKS + underreplication_format.lock_name(ledger_id)) is not None
 
-    def _finished(self, ledger_id: LedgerId) -> None:
+    def _finished(self, ledger_id: LedgerId, named: Collection[BookieId]) -> None:
         ledger = self._observer.ledgers.get(ledger_id)
         if ledger is None:
             return
@@ -126,11 +126,23 @@ class Marks:
                 bookie = ensemble[(entry + step) % size]
                 machine = self._machines[bookie]
                 recent = machine.lost_ms >= self._claimed_ms.get(ledger_id, 0)
-                if not recent and not machine.has(ledger_id, entry):
+                if not (recent and not machine.served) and not machine.has(ledger_id, entry):
                     lacking[bookie] = lacking.get(bookie, 0) + 1
+        in_limbo = [
+            bookie
+            for bookie in sorted(ledger.bookies.intersection(named))
+            if self._machines[bookie].serving is not None
+            and ledger_id in self._machines[bookie].in_limbo()
+        ]
         self._around.did(MENDED)
-        if lacking:
-            self._around.note(seen.Mended(ledger=ledger_id, lacking=tuple(sorted(lacking.items()))))
+        if lacking or in_limbo:
+            self._around.note(
+                seen.Mended(
+                    ledger=ledger_id,
+                    lacking=tuple(sorted(lacking.items())),
+                    in_limbo=tuple(in_limbo),
+                )
+            )
 
 
 #: Marks that a repair has finished.

@@ -41,6 +41,9 @@ def broken(event: Event) -> Iterator[tuple[str, str]]:
             for bookie, number in event.lacking:
                 what = f"ledger {event.ledger} is repaired, and {bookie} lacks {number} entries"
                 yield "whole", what
+            for bookie in event.in_limbo:
+                what = f"ledger {event.ledger} is repaired, and {bookie} is in limbo for it"
+                yield "whole", what
         case seen.Waited():
             most_ms = ENDS_WITHIN_MS[event.what]
             if event.for_ms > most_ms:

@@ -23,6 +23,7 @@ from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.metadata.cluster import evidence
 from zonekeeper.metadata.ledgers.underreplication import Claim
 from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.placement.ensembles.failures import PlacementError
 from zonekeeper.replication.repair import limbo
@@ -95,13 +96,15 @@ def _what_did_not_fit_is_skipped() -> Sequence[Patch]:
 def _limbo_ends_before_the_look() -> Sequence[Patch]:
     original = Repairer._repair
 
-    async def repair(self: Repairer, claim: Claim) -> tuple[Obstacle, ...]:
+    async def repair(
+        self: Repairer, claim: Claim, starts: dict[BookieId, Check]
+    ) -> tuple[Obstacle, ...]:
         pool = self.client.bookies.pool
         found = await limbo.find(pool, claim.ledger_id, claim.mark.replicas)
         for bookie, boot_epoch in found.boots.items():
             with suppress(errors.ProtocolError):
                 await limbo.end(self.cluster, pool, claim, bookie, boot_epoch)
-        return await original(self, claim)
+        return await original(self, claim, starts)
 
     return [(Repairer, "_repair", repair)]
 

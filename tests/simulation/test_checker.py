@@ -488,6 +488,7 @@ BAD_REPAIRS: list[tuple[seen.Event, str]] = [
     (permitted(Permission.RELEASED, RULE, 0, held_ms=100), "gate"),
     (seen.Waited(what="repair", who=A, for_ms=100_000), "I21"),
     (seen.Mended(ledger=LEDGER, lacking=((A, 2),)), "whole"),
+    (seen.Mended(ledger=LEDGER, lacking=(), in_limbo=(A,)), "whole"),
 ]
 
 

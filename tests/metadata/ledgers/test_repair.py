@@ -19,7 +19,7 @@ from zonekeeper.metadata.formats.underreplication_format import Underreplicated
 from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.metadata.ledgers.underreplication import Claim, HeldLock
 from zonekeeper.metadata.store.errors import SessionLostError
-from zonekeeper.metadata.store.store import SessionId
+from zonekeeper.metadata.store.store import Check, Put, SessionId
 from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind, calm
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base.ids import BookieId, LedgerId
@@ -196,6 +196,43 @@ async def test_finishing_in_doubt_leaves_a_mark_that_was_made_anew_and_its_claim
     assert mark == Underreplicated(replicas=(B,), marked_ms=2)
     assert await underreplication.held(other) == [HeldLock(ledger_id=L7, holder=YOU)]
     await memory.close()
+
+
+async def check_of_a_node(cluster: Cluster) -> Check:
+    """Make a node beside the marks; give a check that it stays as it is."""
+    path = cluster.root.below("a-start")
+    await cluster.store.create(path)
+    return Check(path=path, version=0)
+
+
+@pytest.mark.parametrize("removed", [False, True])
+async def test_s142_nothing_is_taken_off_a_mark_when_what_was_looked_at_has_changed(
+    cluster: Cluster, *, removed: bool
+) -> None:
+    await underreplication.mark(cluster, L7, [A, B], at_ms=1)
+    check = await check_of_a_node(cluster)
+    claim = await underreplication.claim(cluster, L7, ME)
+    assert claim is not None
+    await underreplication.mark(cluster, L7, [A], at_ms=2)
+    if removed:
+        await cluster.store.delete(check.path, version=check.version)
+    else:
+        await cluster.store.commit([Put(path=check.path, value=b"2", version=0)])
+    assert not await underreplication.finish(cluster, claim, [check])
+    assert await marked(cluster) == [L7]
+    assert await underreplication.held(cluster) == [], "the claim is over all the same"
+    assert not await underreplication.unmark(cluster, L7, [A], [check])
+    assert await underreplication.read(cluster, L7) == Underreplicated(replicas=(A, B), marked_ms=1)
+
+
+async def test_a_mark_is_finished_under_checks_that_hold(cluster: Cluster) -> None:
+    await underreplication.mark(cluster, L7, [A, B], at_ms=1)
+    check = await check_of_a_node(cluster)
+    assert await underreplication.unmark(cluster, L7, [A], [check])
+    claim = await underreplication.claim(cluster, L7, ME)
+    assert claim is not None
+    assert await underreplication.finish(cluster, claim, [check])
+    assert await marked(cluster) == []
 
 
 async def test_a_worker_that_lost_its_session_cannot_finish(memory: MemoryPlace) -> None:

@@ -14,6 +14,7 @@ from tests.client import lab
 from tests.client.lab import Lab
 from tests.support import playing
 from zonekeeper.client.api.client import Client
+from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.ledgers import ledgers, underreplication
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
@@ -367,6 +368,27 @@ async def test_a_mark_that_is_older_than_the_loss_says_something_else_and_stays(
     one = ledger.metadata.last_fragment.ensemble[0]
     await underreplication.mark(world.cluster, ledger.id, [one], at_ms=300)
     assert await world.returning.unmark({one: 400}) == 0
+
+
+@played()
+async def test_s142_a_bookie_that_is_started_again_when_it_has_answered_stays_marked(
+    world: CheckWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = await world.written()
+    one = ledger.metadata.last_fragment.ensemble[0]
+    door = world.lab.door(one)
+    answer = door.list_entries
+
+    async def answer_for_the_last_time(request: service.ListEntriesRequest) -> service.EntryRanges:
+        page = await answer(request)
+        await bookie_records.count_boot(world.cluster, one, door.boot_epoch + 1)
+        return page
+
+    monkeypatch.setattr(door, "list_entries", answer_for_the_last_time)
+    await underreplication.mark(world.cluster, ledger.id, [one], at_ms=500)
+    assert await world.returning.unmark({one: 400}) == 0
+    monkeypatch.undo()
+    assert await world.returning.unmark({one: 400}) == 1
 
 
 @played()

@@ -18,6 +18,7 @@ from tests.simulation.patching import Patch, patched
 from zonekeeper.client.reading import checking
 from zonekeeper.client.reading.checking import CheckedReply
 from zonekeeper.metadata.ledgers.underreplication import Claim
+from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.replication.decisions import copy_plan
@@ -67,12 +68,14 @@ def _whatever_happens(
     return go_on
 
 
-async def _ends_at_once(repairer: Repairer, claim: Claim) -> tuple[Obstacle, ...]:
+async def _ends_at_once(
+    repairer: Repairer, claim: Claim, starts: dict[BookieId, Check]
+) -> tuple[Obstacle, ...]:
     pool = repairer.client.bookies.pool
     found = await limbo.find(pool, claim.ledger_id, claim.mark.replicas)
     for bookie, boot_epoch in found.boots.items():
         await limbo.end(repairer.cluster, pool, claim, bookie, boot_epoch)
-    return await _repair(repairer, claim)
+    return await _repair(repairer, claim, starts)
 
 
 #: By what is wrong: the bug, and the tests each of which shows it.

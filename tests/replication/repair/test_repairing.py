@@ -211,7 +211,7 @@ async def test_s76_two_replicators_with_the_same_claim_replace_a_copy_once(one: 
         assert claim is not None
 
         async def work(who: Bench, mine: Claim) -> None:
-            await who.repairer._repair(mine)
+            await who.repairer._repair(mine, {})
 
         await asyncio.gather(work(one, claim), work(two, claim))
         swaps = one.metrics.fragments_swapped + two.metrics.fragments_swapped

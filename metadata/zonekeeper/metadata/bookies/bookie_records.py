@@ -22,6 +22,7 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.record_store import Checked, Codec
 from zonekeeper.metadata.formats import records
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
+from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import BookieId
 
@@ -101,6 +102,16 @@ async def read(cluster: Cluster, bookie: BookieId) -> BookieRecord:
 async def read_checked(cluster: Cluster, bookie: BookieId) -> Checked[BookieRecord] | None:
     """Read a bookie's record, with a check that it stays as it is; None: there is none."""
     return await record_store.read_checked(cluster, _path(cluster, bookie), CODEC)
+
+
+async def check(cluster: Cluster, bookie: BookieId) -> Check | None:
+    """Give what lets a transaction pass only while the bookie is in its present start.
+
+    Each start is counted in the record before the bookie serves. None: there is no record.
+    """
+    path = _path(cluster, bookie)
+    node = await cluster.store.get(path, sync=True)
+    return None if node is None else Check(path=path, version=node.version)
 
 
 async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:

@@ -2,8 +2,10 @@
 
 A mark names the bookies whose copies are lost; a second mark adds to the first. A *claim* is an
 ephemeral lock, with the version of the mark that was read under the lock. To finish a claim removes
-the mark only at that version. So bookies that were added during the repair stay marked. A lost
-session loses the lock. All writes under a claim are bound to its session, and are refused then.
+the mark only at that version, and only while the checks of the caller hold. So bookies that were
+added during the repair stay marked, and so does one that was marked before and is lost once more. A
+lost session loses the lock. All writes under a claim are bound to its session, and are refused
+then.
 """
 
 import asyncio
@@ -32,6 +34,7 @@ from zonekeeper.metadata.store.store import (
     Put,
     SessionId,
     Versioned,
+    Write,
     parent_of,
 )
 from zonekeeper.placement.base.ids import BookieId, LedgerId
@@ -97,13 +100,22 @@ async def read(cluster: Cluster, ledger_id: LedgerId) -> Underreplicated | None:
     return None if node is None else _parse(cluster, ledger_id, node)
 
 
-async def unmark(cluster: Cluster, ledger_id: LedgerId, returned: Collection[BookieId]) -> bool:
-    """Take returned bookies off the mark of an unclaimed ledger; False if it is claimed.
+async def unmark(
+    cluster: Cluster,
+    ledger_id: LedgerId,
+    returned: Collection[BookieId],
+    checks: Collection[Check] = (),
+) -> bool:
+    """Take returned bookies off the mark of an unclaimed ledger.
+
+    False: the ledger is claimed, or one of ``checks`` does not hold (``finish``). The mark is as it
+    was then.
 
     Only the holder of its lock may remove a mark. Otherwise a claim could be for a mark that was
     removed and made again. Here the lock is taken and given back in the same transaction.
     """
     path, lock = _mark_path(cluster, ledger_id), _lock_path(cluster, ledger_id)
+    checked = {check.path for check in checks}
     for attempts_left in reversed(range(_ATTEMPTS_MAX)):
         node = await cluster.store.get(path, sync=True)
         if node is None:
@@ -122,11 +134,18 @@ async def unmark(cluster: Cluster, ledger_id: LedgerId, returned: Collection[Boo
         )
         try:
             await cluster.store.commit(
-                [Create(path=lock, ephemeral=True), change, Delete(path=lock, version=None)]
+                [
+                    Create(path=lock, ephemeral=True),
+                    change,
+                    Delete(path=lock, version=None),
+                    *checks,
+                ]
             )
         except NodeExistsError:
             return False
-        except (NoNodeError, VersionConflictError):
+        except (NoNodeError, VersionConflictError) as error:
+            if error.path in checked:
+                return False
             if attempts_left == 0:
                 raise
         except StoreError as error:
@@ -183,8 +202,12 @@ async def claim(cluster: Cluster, ledger_id: LedgerId, worker: BookieId) -> Clai
     )
 
 
-async def finish(cluster: Cluster, claim: Claim) -> bool:
+async def finish(cluster: Cluster, claim: Claim, checks: Collection[Check] = ()) -> bool:
     """Remove mark and lock of a repaired ledger; False if more was lost, and it stays marked.
+
+    One of ``checks`` that does not hold says that more was lost: a bookie that the mark names is in
+    another start than the one that was looked at. A second mark of the same bookie changes nothing,
+    so the version of the mark alone does not tell that.
 
     The claim is over in either case. Raises ``SessionLostError`` if it was over before.
 
@@ -193,15 +216,17 @@ async def finish(cluster: Cluster, claim: Claim) -> bool:
     attempt.
     """
     path = _mark_path(cluster, claim.ledger_id)
-    writes = [
+    writes: list[Write] = [
         Delete(path=path, version=claim.version),
         Delete(path=_lock_path(cluster, claim.ledger_id), version=None),
+        *checks,
     ]
     for attempts_left in reversed(range(_ATTEMPTS_MAX)):
         try:
             await cluster.store.commit(writes, session=claim.session)
         except (VersionConflictError, NoNodeError):
-            # Marked again, or removed by an attempt whose answer was lost: the node itself tells.
+            # Marked again, a check that fails, or an attempt before whose answer was lost: the node
+            # itself tells whether the mark is gone.
             break
         except StoreError as error:
             if not error.maybe_applied or attempts_left == 0:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import underreplication
+from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.view import listing
@@ -51,11 +52,16 @@ class Marker:
         await underreplication.mark(self._cluster, ledger_id, replicas, at_ms=self._wall_ms())
         return True
 
-    async def unmark(self, ledger_id: LedgerId, returned: Collection[BookieId]) -> bool:
-        """Take bookies off a ledger's mark; False: the mark is claimed, or cannot be read."""
+    async def unmark(
+        self, ledger_id: LedgerId, returned: Collection[BookieId], checks: Collection[Check]
+    ) -> bool:
+        """Take bookies off a ledger's mark.
+
+        False: the mark is claimed, or cannot be read, or one of ``checks`` does not hold.
+        """
         try:
             return await listing.until_done(
-                lambda: underreplication.unmark(self._cluster, ledger_id, returned),
+                lambda: underreplication.unmark(self._cluster, ledger_id, returned, checks),
                 f"taking back the mark of ledger {ledger_id}",
             )
         except UnreadableError as error:

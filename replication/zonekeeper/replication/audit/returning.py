@@ -8,7 +8,8 @@ nothing of it. A bookie with a new disk is in limbo for the ledger, and only the
 that. In all other cases, and where the answer is unknown, the mark stays: the replicators look at
 every copy of a bookie that is registered.
 
-A mark that is older than the loss means something else (a copy was found bad). It stays, too.
+A mark that is older than the loss means something else (a copy was found bad). It stays, too. So
+does the mark of a bookie that was started again since it was asked: it may have a new disk.
 """
 
 import logging
@@ -16,12 +17,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from zonekeeper.client.bookies.link_pool import LinkPool
+from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.formats.underreplication_format import Underreplicated
 from zonekeeper.metadata.ledgers import ledgers, underreplication
 from zonekeeper.metadata.store.background import together
+from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.replication.audit.marking import Marker
@@ -55,14 +58,20 @@ class Returning:
         published.
         """
         unmarked, batch = 0, list[LedgerId]()
+        starts = {one: await bookie_records.check(self._cluster, one) for one in published_ms}
         async for ledger_id in underreplication.ids(self._cluster):
             batch.append(ledger_id)
             if len(batch) == LOOKED_AT_ONCE_MAX:
-                unmarked += await self._look(batch, published_ms)
+                unmarked += await self._look(batch, published_ms, starts)
                 batch.clear()
-        return unmarked + await self._look(batch, published_ms)
+        return unmarked + await self._look(batch, published_ms, starts)
 
-    async def _look(self, batch: list[LedgerId], published_ms: Mapping[BookieId, int]) -> int:
+    async def _look(
+        self,
+        batch: list[LedgerId],
+        published_ms: Mapping[BookieId, int],
+        starts: Mapping[BookieId, Check | None],
+    ) -> int:
         async def one(ledger_id: LedgerId) -> bool:
             try:
                 mark = await underreplication.read(self._cluster, ledger_id)
@@ -77,7 +86,8 @@ class Returning:
             except UnreadableError as error:
                 _logger.warning("ledger %d stays marked: %s", ledger_id, error)
                 return False
-            return bool(whole) and await self._marker.unmark(ledger_id, whole)
+            checks = [check for each in whole if (check := starts[each]) is not None]
+            return bool(whole) and await self._marker.unmark(ledger_id, whole, checks)
 
         return sum(await together(one(ledger_id) for ledger_id in batch))
 

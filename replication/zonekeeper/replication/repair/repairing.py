@@ -16,16 +16,18 @@ claim: the compare-and-set decides (``ledger_repair``).
 
 import asyncio
 import logging
-from collections.abc import Collection, Set
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 
 from zonekeeper.client.api.client import Client
+from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.formats.underreplication_format import Underreplicated
 from zonekeeper.metadata.ledgers import ledgers, underreplication
 from zonekeeper.metadata.ledgers.underreplication import Claim
 from zonekeeper.metadata.store.errors import SessionLostError, StoreError
+from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.replication.decisions import copy_plan
@@ -147,15 +149,16 @@ class Repairer:
     async def _claimed(self, claim: Claim, *, respread: bool) -> Attempt:
         """Repair or respread a claimed ledger, and end the claim in every case."""
         ended, obstacles = False, tuple[Obstacle, ...]()
+        starts: dict[BookieId, Check] = {}
         try:
             if claim.mark.replicas:
-                obstacles = await self._repair(claim)
+                obstacles = await self._repair(claim, starts)
             elif respread:
                 obstacles = await self._respread(claim)
             else:
                 return Attempt(spread=True)
             if not obstacles:
-                finished = await underreplication.finish(self.cluster, claim)
+                finished = await underreplication.finish(self.cluster, claim, starts.values())
                 ended = True
                 return Attempt(again=not finished)
         except SessionLostError:
@@ -167,10 +170,16 @@ class Repairer:
                 await self._give_back(claim)
         left = frozenset(bookie for one in obstacles for bookie in one.bookies)
         if done := set(claim.mark.replicas) - left:
-            await underreplication.unmark(self.cluster, claim.ledger_id, done)
+            checks = [starts[bookie] for bookie in sorted(done & starts.keys())]
+            await underreplication.unmark(self.cluster, claim.ledger_id, done, checks)
         return self._told(obstacles)
 
-    async def _repair(self, claim: Claim) -> tuple[Obstacle, ...]:
+    async def _repair(self, claim: Claim, starts: dict[BookieId, Check]) -> tuple[Obstacle, ...]:
+        """Do what can be done now, and give the obstacles.
+
+        Each bookie that is looked at gets a check into ``starts`` before the first look. The check
+        holds while the bookie is in that start, and no bookie is taken off the mark without it.
+        """
         ledger_id, named = claim.ledger_id, frozenset(claim.mark.replicas)
         stored = await ledgers.read(self.cluster, ledger_id, sync=True)
         if stored is None:
@@ -180,16 +189,20 @@ class Repairer:
         ledger = stored.metadata
         concerned = named & ledger.bookies
         held = self._held(ledger_id, concerned)
-        permitted = concerned - held.keys()
-        there = sorted(b for b in permitted if copy_plan.cause_of(b, self.view.topology) is None)
+        may_be_mended = concerned - held.keys()
+        there = self._there(may_be_mended)
+        for bookie in there:
+            if (check := await bookie_records.check(self.cluster, bookie)) is not None:
+                starts[bookie] = check
         limbo = await limbos.find(self.client.bookies.pool, ledger_id, there)
-        permitted -= limbo.silent.keys()
+        permitted = may_be_mended - limbo.silent.keys()
         work = self._work(ledger_id, ledger, (self._pace,))
         obstacles = await work.finished_parts(copy_plan.finished(ledger), permitted)
         if not ledger.is_closed:
             obstacles += await self._last(ledger_id, ledger, work, permitted, limbo.boots.keys())
         obstacles += await self._answer_again(claim, limbo, obstacles)
-        obstacles += self._gone_since(ledger_id, there)
+        told = {bookie for one in obstacles for bookie in one.bookies}
+        obstacles += self._moved_since(ledger_id, may_be_mended - told, set(there) - told)
         obstacles += held.values()
         if not obstacles:
             self.metrics.ledgers_repaired += work.changed
@@ -298,19 +311,25 @@ class Repairer:
                 )
         return found
 
-    def _gone_since(self, ledger_id: LedgerId, there: Collection[BookieId]) -> list[Obstacle]:
-        """Give an obstacle for each bookie of ``there`` that is lost or draining by now."""
+    def _there(self, bookies: Iterable[BookieId]) -> list[BookieId]:
+        """Give those of the bookies that are registered and not draining, sorted."""
+        return sorted(b for b in bookies if copy_plan.cause_of(b, self.view.topology) is None)
+
+    def _moved_since(
+        self, ledger_id: LedgerId, bookies: Set[BookieId], there: Set[BookieId]
+    ) -> list[Obstacle]:
+        """Give an obstacle for each bookie that went away, or came back, since ``there`` was found.
+
+        A bookie that came back was not asked whether it is in limbo.
+        """
         found = []
-        for bookie in there:
-            if (cause := copy_plan.cause_of(bookie, self.view.topology)) is not None:
-                text = (
-                    f"ledger {ledger_id}: {bookie} was there when it was looked at, and is {cause}"
-                )
-                found.append(
-                    Obstacle(
-                        trouble=RepairTrouble.OVERTAKEN, text=text, bookies=frozenset({bookie})
-                    )
-                )
+        for bookie in sorted(there ^ set(self._there(bookies))):
+            cause = copy_plan.cause_of(bookie, self.view.topology)
+            was, is_now = ("there", cause) if cause is not None else ("not there", "there")
+            text = f"ledger {ledger_id}: {bookie} was {was} when it was looked at, and is {is_now}"
+            found.append(
+                Obstacle(trouble=RepairTrouble.OVERTAKEN, text=text, bookies=frozenset({bookie}))
+            )
         return found
 
     def _told(self, obstacles: tuple[Obstacle, ...]) -> Attempt:
