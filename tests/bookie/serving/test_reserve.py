@@ -1,4 +1,4 @@
-"""The room for the next checkpoint stays free, however many ledgers a bookie knows (S142)."""
+"""The room for the next checkpoint stays free, however many ledgers a bookie knows (S143)."""
 
 import pytest
 
@@ -42,7 +42,7 @@ async def take_in_all(bookie: BookieServer) -> int:
 
 @pytest.mark.parametrize("recovery", [False, True])
 @virtual_time.played
-async def test_s142_a_full_device_has_room_for_the_checkpoint_of_all_ledgers(
+async def test_s143_a_full_device_has_room_for_the_checkpoint_of_all_ledgers(
     recovery: bool,
 ) -> None:
     files = MemoryFileSystem(total_bytes=2_000 * KIB)
@@ -69,7 +69,7 @@ async def test_s142_a_full_device_has_room_for_the_checkpoint_of_all_ledgers(
 
 
 @virtual_time.played
-async def test_s142_no_ledger_is_taken_in_whose_checkpoint_would_find_no_room() -> None:
+async def test_s143_no_ledger_is_taken_in_whose_checkpoint_would_find_no_room() -> None:
     """Without entries, too: a device may be small, and --ledgers large."""
     files = MemoryFileSystem(total_bytes=600 * KIB)
     async with running(files, sizes=SIZES) as bookie:

@@ -245,7 +245,7 @@ def whole_parts_of(checkpoint: Checkpoint) -> Iterator[bytes]:
     return parts_of(checkpoint, len(checkpoint.ledgers), chain.from_iterable(parts))
 
 
-class Pieces:
+class CheckpointPieces:
     """The pieces of a file, which are made of its parts; the last one ends with its checksum."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
@@ -269,7 +269,7 @@ class Pieces:
 
 def render(checkpoint: Checkpoint) -> bytes:
     """Give a file's bytes at once."""
-    pieces, data = Pieces(whole_parts_of(checkpoint)), b""
+    pieces, data = CheckpointPieces(whole_parts_of(checkpoint)), b""
     while not pieces.ended:
         data += pieces.take()
     return data

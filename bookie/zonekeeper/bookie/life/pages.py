@@ -120,6 +120,16 @@ def _of_storage(begun: Begun, bookie: BookieServer) -> list[Family]:
             "Ledgers in limbo: this bookie may have lost data of them.",
         ),
         single(
+            "zonekeeper_bookie_hint_bytes",
+            storage.memory.hint_bytes,
+            "What writers told of the fragments of all ledgers, in bytes.",
+        ),
+        single(
+            "zonekeeper_bookie_checkpoint_bytes",
+            storage.memory.checkpoint_bytes,
+            "Room that is kept free for the next checkpoint, beside --reserve-bytes.",
+        ),
+        single(
             "zonekeeper_bookie_tombstones",
             len(storage.memory.tombstones),
             "Collected ledgers that are remembered, so that none is opened anew.",

@@ -14,7 +14,12 @@ from zonekeeper.bookie.disk.files import SHORTAGES, FileSystem
 from zonekeeper.bookie.disk.whole_files import Replacement
 from zonekeeper.bookie.formats import checkpoint_format
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
-from zonekeeper.bookie.formats.checkpoint_format import Checkpoint, Kept, LedgersAt, Pieces
+from zonekeeper.bookie.formats.checkpoint_format import (
+    Checkpoint,
+    CheckpointPieces,
+    Kept,
+    LedgersAt,
+)
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.formats.errors import Fault, FormatError
 
@@ -68,7 +73,7 @@ class CheckpointWriting:
 
     def __init__(self, files: FileSystem, parts: Iterator[bytes]) -> None:
         """``parts`` are those of ``checkpoint_format.parts_of``; each step asks for some."""
-        self._pieces = Pieces(parts)
+        self._pieces = CheckpointPieces(parts)
         self._replacement = Replacement(files, NAME)
 
     def step(self) -> int:
