@@ -158,7 +158,7 @@ class Recovery:
             )
         within_s: float | None = None
         try:
-            return await self._close(last, length, steward.fragments)
+            return await self._close(ledger, last, length, steward.fragments)
         except asyncio.CancelledError:
             within_s = newcomers.CANCELLED_S
             raise
@@ -333,14 +333,24 @@ class Recovery:
         return read.entries[0].length
 
     async def _close(
-        self, last: EntryId, length: int, kept_back: Sequence[Fragment]
+        self, taken: LedgerMetadata, last: EntryId, length: int, kept_back: Sequence[Fragment]
     ) -> LedgerMetadata:
-        """Publish the ledger's end and the new ensembles at once, or accept another closing."""
+        """Publish the ledger's end and the new ensembles at once, or accept another closing.
+
+        Nobody changes the last fragment of a ledger that is in recovery. So another one than that
+        which was taken shows that the store was set back, and what was read is not of it.
+        """
 
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
             standing.check(self.ledger_id, self.reading.create_token, ledger)
             if ledger.is_closed:
                 return None
+            if ledger.last_fragment != taken.last_fragment:
+                raise errors.RecoveryFailed(
+                    f"ledger {self.ledger_id}: its last fragment in the metadata is another one "
+                    "than the one that was recovered: the store was set back to an older state; "
+                    "see `zonekeeper metadata restored` before you try again"
+                )
             fragments = ledger.fragments
             for fragment in kept_back:
                 fragments = ledger_metadata.grown(fragments, fragment)
