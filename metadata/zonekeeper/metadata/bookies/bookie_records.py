@@ -19,7 +19,7 @@ from typing import Final
 from zonekeeper.metadata.bookies import held_collections, looks
 from zonekeeper.metadata.cluster import record_store
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.cluster.record_store import Codec
+from zonekeeper.metadata.cluster.record_store import Checked, Codec
 from zonekeeper.metadata.formats import records
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
 from zonekeeper.metadata.store.store import Check
@@ -107,6 +107,11 @@ async def check(cluster: Cluster, bookie: BookieId) -> Check | None:
     path = _path(cluster, bookie)
     node = await cluster.store.get(path, sync=True)
     return None if node is None else Check(path=path, version=node.version)
+
+
+async def read_checked(cluster: Cluster, bookie: BookieId) -> Checked[BookieRecord] | None:
+    """Read a bookie's record with its ``check``; None: there is no record."""
+    return await record_store.read_checked(cluster, _path(cluster, bookie), CODEC)
 
 
 async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:
