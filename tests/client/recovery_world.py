@@ -8,6 +8,9 @@ from tests.client.lab import Door, Lab
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.api.writer import Writer
+from zonekeeper.metadata.formats import ledger_format
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.contract import service
@@ -62,6 +65,15 @@ async def left_with_a_tail(lab: Lab, client: clients.Client, count: int) -> Writ
     writer.halt()
     forget_held(lab)
     return writer
+
+
+async def set_back(lab: Lab, ledger_id: LedgerId, ledger: LedgerMetadata) -> None:
+    """Let the store show a ledger as it was once."""
+    cluster = await lab.cluster()
+    path = ledgers.path(cluster, ledger_id)
+    node = await cluster.store.get(path, sync=True)
+    assert node is not None
+    await cluster.store.put(path, ledger_format.render(ledger), version=node.version)
 
 
 async def payloads(reader: Reader) -> list[bytes]:

@@ -123,9 +123,12 @@ def of_client(client: Client) -> MemoryStore:
 
 
 async def disk_lost_while_it_closes(
-    lab: Lab, second: Client, writer: Writer, loss: ExchangeLoss
+    lab: Lab, second: Client, writer: Writer, loss: ExchangeLoss, *, starts: bool
 ) -> tuple[BookieId, asyncio.Task[Reader]]:
-    """Let a newcomer lose its disk while the closing is on its way; give the recovery's end."""
+    """Let a newcomer lose its disk while the closing is on its way; give the recovery's end.
+
+    The newcomer gets an empty disk before the closing comes to the store, and ``starts`` on it.
+    """
     slow = [Passage(there_ms=20_000, loss=loss)]
 
     def weather(kind: RequestKind) -> Passage:
@@ -136,19 +139,42 @@ async def disk_lost_while_it_closes(
     of_client(second).weather = weather
     await asyncio.sleep(0.1)
     assert not recovering.done()
-    await gets_an_empty_disk(lab, who)
+    machine = lab.machines[who]
+    await machine.crash()
+    await machine.replace_disk()
+    if starts:
+        await machine.start()
     await asyncio.wait([recovering])
     assert not slow
+    if not starts:
+        await machine.start()
     return who, recovering
 
 
 @played()
-async def test_s127_a_disk_that_is_lost_while_the_closing_is_on_its_way_is_marked(lab: Lab) -> None:
+async def test_s127_a_newcomer_that_starts_while_the_closing_is_on_its_way_counts_no_more(
+    lab: Lab,
+) -> None:
+    """The closing is not applied: it checks the newcomers' records, which count their starts."""
+    for loss in ExchangeLoss:
+        async with lab.client(f"first-{loss}") as first, lab.client(f"second-{loss}") as second:
+            writer = await refused_by_its_members(lab, first)
+            _, recovering = await disk_lost_while_it_closes(lab, second, writer, loss, starts=True)
+            await is_whole(lab, writer, recovering.result())
+        well_again(lab, writer)
+
+
+@played()
+async def test_s127_a_newcomer_that_starts_on_an_empty_disk_behind_the_closing_is_marked(
+    lab: Lab,
+) -> None:
     """It is too late for the recovery to choose anew; repair looks at the copy entry by entry."""
     for loss in (ExchangeLoss.NOTHING, ExchangeLoss.ANSWER):
         async with lab.client(f"first-{loss}") as first, lab.client(f"second-{loss}") as second:
             writer = await refused_by_its_members(lab, first)
-            who, recovering = await disk_lost_while_it_closes(lab, second, writer, loss)
+            who, recovering = await disk_lost_while_it_closes(
+                lab, second, writer, loss, starts=False
+            )
             assert who in recovering.result().metadata.last_fragment.ensemble
             mark = await underreplication.read(first.cluster, writer.ledger_id)
             assert mark is not None

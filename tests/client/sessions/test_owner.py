@@ -1,4 +1,5 @@
-"""The writer's own changes in metadata, also in doubt for longer than an update tries (S132).
+"""The writer's own changes in metadata, also in doubt for longer than an update tries (S132), and
+behind a store that was set back (S140).
 
 The store is the one in memory. It loses a request, or an answer, and is then not reached any more:
 so what it knows of the change is certain, and what the owner can know of it is nothing.
@@ -12,6 +13,7 @@ import pytest
 
 from tests.client.api.test_writer import fill, holds
 from tests.client.lab import Lab, played
+from tests.client.recovery_world import set_back
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base import errors
 from zonekeeper.client.sessions.owner import Owner
@@ -44,7 +46,7 @@ class Owned:
         assert isinstance(store, MemoryStore)
         self.store = store
         stamp = client.reading(ledger_id, first).quorums
-        self.owner = Owner(client.bookies, ledger_id, stamp, first.create_token)
+        self.owner = Owner(client.bookies, ledger_id, stamp, first)
 
     @property
     def ensemble(self) -> tuple[BookieId, ...]:
@@ -280,6 +282,80 @@ async def test_s132_a_look_while_the_store_is_away_says_that_nothing_is_known(la
     async with owned(lab) as made:
         made.store.cut()
         assert isinstance(await made.owner.look_up(), ev.LedgerUnknown)
+
+
+# ── a store that was set back ──
+
+
+@pytest.mark.parametrize("at", [0, 1])
+@played()
+async def test_s140_a_change_ends_the_writer_where_the_store_shows_an_older_ensemble(
+    lab: Lab, at: int
+) -> None:
+    """Member 0 was replaced before; now it fails once more, or another member does."""
+    async with owned(lab) as made:
+        changed = await made.owner.change(made.wanted(0))
+        assert isinstance(changed, ev.Changed)
+        await set_back(lab, made.ledger_id, made.first)
+
+        failed = ((at, changed.ensemble[at]),)
+        outcome = await made.owner.change(ev.ChangeEnsemble(first_entry=EntryId(9), failed=failed))
+
+        assert isinstance(outcome, ev.Dispossessed)
+        assert type(outcome.error) is errors.WriterStopped
+        assert "the store was set back to an older state" in str(outcome.error)
+        assert await made.metadata() == made.first
+
+
+@LOSSES
+@played()
+async def test_s140_an_older_ensemble_is_no_attempt_of_unknown_outcome(
+    lab: Lab, loss: ExchangeLoss
+) -> None:
+    async with owned(lab) as made:
+        changed = await made.owner.change(made.wanted(0))
+        assert isinstance(changed, ev.Changed)
+        wanted = ev.ChangeEnsemble(first_entry=EntryId(9), failed=((1, changed.ensemble[1]),))
+        made.lose(loss, then=made.store.cut)
+        assert isinstance(await made.owner.change(wanted), ev.ChangeUnknown)
+        await set_back(lab, made.ledger_id, made.first)
+        made.store.mend()
+
+        assert isinstance(await made.owner.change(wanted), ev.Dispossessed)
+
+
+@played()
+async def test_s140_a_ledger_is_not_closed_over_an_older_ensemble(lab: Lab) -> None:
+    async with owned(lab) as made:
+        await made.owner.change(made.wanted(0))
+        await set_back(lab, made.ledger_id, made.first)
+
+        with pytest.raises(errors.WriterStopped, match="was set back") as stopped:
+            await made.owner.close(EntryId(9), 90)
+        await made.owner.abandon(EntryId(9), 90)
+
+        assert not stopped.value.retryable
+        assert await made.metadata() == made.first
+
+
+@played()
+async def test_s140_a_writer_ends_and_says_why_and_its_client_goes_on(lab: Lab) -> None:
+    async with lab.client() as client:
+        writer = await client.create()
+        made = Owned(lab, client, writer.ledger_id, await client.metadata(writer.ledger_id))
+        lab.door(writer.ensemble[0]).append_error = wire_errors.ReadOnly("full")
+        await fill(writer, 3)
+        await writer.flush()
+        assert writer.ensemble != made.ensemble
+        await set_back(lab, made.ledger_id, made.first)
+        lab.door(writer.ensemble[1]).append_error = wire_errors.ReadOnly("full")
+
+        await fill(writer, 3)
+        with pytest.raises(errors.WriterStopped, match="was set back to an older state"):
+            await writer.flush()
+
+        assert writer.last_confirmed == 2
+        await (await client.create()).close()
 
 
 # ── closing ──

@@ -15,6 +15,7 @@ from tests.client.recovery_world import (
     entries_at,
     left_with_a_tail,
     payloads,
+    set_back,
     written,
 )
 from tests.simulation.patching import patched
@@ -194,6 +195,35 @@ async def is_in_recovery(client: clients.Client, writer: Writer) -> None:
             return
         await asyncio.sleep(0.0001)
     pytest.fail("nobody began to recover it")
+
+
+@played()
+async def test_s140_a_recovery_is_not_closed_where_the_store_shows_an_older_ensemble(
+    lab: Lab,
+) -> None:
+    """What it read is of the newer one: nobody would find the entries behind the older one."""
+    async with lab.client("first") as first, lab.client("second") as second:
+        writer = await written(first, 3)
+        older = await first.metadata(writer.ledger_id)
+        lab.door(writer.ensemble[0]).append_error = wire_errors.ReadOnly("full")
+        await writer.append_and_wait(data(3))
+        writer.halt()
+        store, writes = second.cluster.store, 0
+        assert isinstance(store, MemoryStore)
+
+        def slow_closing(kind: RequestKind) -> Passage:
+            nonlocal writes
+            writes += kind is RequestKind.WRITE
+            return Passage(there_ms=1_000 if writes == 2 else 0)
+
+        store.weather = slow_closing
+        recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+        await asyncio.sleep(0.5)
+        assert (await first.metadata(writer.ledger_id)).state is LedgerState.IN_RECOVERY
+        await set_back(lab, writer.ledger_id, older)
+        with pytest.raises(errors.RecoveryFailed, match="was set back to an older state"):
+            await recovering
+        assert await first.metadata(writer.ledger_id) == older
 
 
 @played()

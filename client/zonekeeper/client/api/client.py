@@ -315,7 +315,7 @@ class Client:
             digest=ledger.digest,
             create_token=ledger.create_token,
         )
-        owner = Owner(self.bookies, ledger_id, quorums, ledger.create_token)
+        owner = Owner(self.bookies, ledger_id, quorums, ledger)
         core = WriterCore(sealer, quorums, start, self._limits())
         session = WriteSession(identity, core, sealer, owner, self.bookies, self._tasks)
         writer = Writer(

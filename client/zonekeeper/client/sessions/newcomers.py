@@ -4,22 +4,30 @@ A bookie that gets an empty disk goes into limbo for the ledgers that name it. A
 is named only when the ledger is closed. If it was started again before, it may have an empty disk,
 and deny what it acknowledged. So a newcomer counts only as long as it is in the start in which its
 first lane was opened. The recovery asks for that before it closes the ledger: a newcomer that was
-started again, or does not answer, ends the attempt. It asks once more afterwards, because the disk
-may be lost between the two. Such a newcomer is marked, so that its copy is looked at entry by
-entry. Not promised: if the recovering process dies between the closing and the mark, nobody notices
-before the auditor looks at the copies. The same holds if the store gives no answer for some time:
-for ``CANCELLED_S`` if the recovery is cancelled then, for ``IN_DOUBT_S`` if the closing failed.
+started again, or does not answer, ends the attempt. The closing may wait for the store after that.
+So its transaction checks the newcomers' records, in which each start is counted: it is not applied
+once one of them was started again.
+
+The recovery asks once more afterwards. A newcomer whose empty disk was made before the closing, and
+that was started after it, is in limbo for no ledger that only the closing names. Such a newcomer is
+marked, so that its copy is looked at entry by entry. Not promised: if the recovering process dies
+between the closing and the mark, nobody notices before the auditor looks at the copies. The same
+holds if the store gives no answer for some time: for ``CANCELLED_S`` if the recovery is cancelled
+then, for ``IN_DOUBT_S`` if the closing failed.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from zonekeeper.client.base.errors import RecoveryFailed
 from zonekeeper.client.bookies.bookies import Bookies
+from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.wire.formats import errors
 
@@ -34,6 +42,40 @@ CANCELLED_S: Final = 5.0
 IN_DOUBT_S: Final = 30.0
 
 _logger = logging.getLogger(__name__)
+
+
+class NewcomerLostError(RecoveryFailed):
+    """A bookie that took entries for this recovery may have lost them: begin anew."""
+
+
+async def checks(
+    bookies: Bookies, ledger_id: LedgerId, starts: Mapping[BookieId, int]
+) -> list[Check]:
+    """Give what lets the closing pass only while the newcomers are in these starts.
+
+    Raises ``NewcomerLostError`` if one of them is in another start by now.
+    """
+    found: list[Check | None] = []
+    for bookie, start in starts.items():
+        try:
+            record = await bookie_records.read_checked(bookies.cluster, bookie)
+        except UnreadableError:  # its version still tells whether it starts from now on
+            found.append(await bookie_records.check(bookies.cluster, bookie))
+            continue
+        if record is not None and record.value.boot_epoch != start:
+            raise lost(
+                ledger_id, [f"{bookie} took entries in its start {start} and has begun another"]
+            )
+        found.append(None if record is None else record.check)
+    return [check for check in found if check is not None]
+
+
+def lost(ledger_id: LedgerId, why: Iterable[str]) -> NewcomerLostError:
+    """Give the error of newcomers that may have lost what they took."""
+    return NewcomerLostError(
+        f"ledger {ledger_id}: {'; '.join(why)}: what it took may be lost; the ledger stays in "
+        "recovery, try again"
+    )
 
 
 async def started_again(bookies: Bookies, starts: Mapping[BookieId, int]) -> dict[BookieId, str]:

@@ -7,6 +7,10 @@ writer may then close the ledger although it is IN_RECOVERY.
 
 A ledger that was deleted and made anew under the same id is another ledger (``standing``). It is
 never changed.
+
+The last fragment of a ledger that is not closed is changed by its writer alone. So the owner knows
+which one must stand in metadata. If there is another one, the store was set back to an older state:
+it names bookies that lack acknowledged entries. Then nothing is changed, and the writer ends.
 """
 
 import asyncio
@@ -19,6 +23,7 @@ from zonekeeper.client.sessions import standing
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.metadata.formats import ledger_metadata
 from zonekeeper.metadata.formats.ledger_metadata import (
+    Fragment,
     IllegalChangeError,
     LedgerMetadata,
     LedgerState,
@@ -28,9 +33,15 @@ from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.ensembles.failures import PlacementError
 
-_BEYOND_REPAIR: Final = (UnreadableError, IllegalChangeError)
+
+class _SetBackError(Trouble):
+    """Metadata shows another last fragment than the one that this writer has put there."""
+
+
+_BEYOND_REPAIR: Final = (UnreadableError, IllegalChangeError, _SetBackError)
 
 #: The pause before a change of unknown outcome is tried again.
 _UNKNOWN_PAUSE_MS: Final = 100
@@ -42,12 +53,14 @@ class Owner:
     """A ``write_session.Steward`` over the metadata store."""
 
     def __init__(
-        self, bookies: Bookies, ledger_id: LedgerId, quorums: Quorums, create_token: int
+        self, bookies: Bookies, ledger_id: LedgerId, quorums: Quorums, created: LedgerMetadata
     ) -> None:
         self._bookies = bookies
         self._ledger_id = ledger_id
-        self._create_token = create_token
+        self._create_token = created.create_token
         self._quorums = quorums
+        #: The last fragment, as metadata showed it when it was known last.
+        self._last = created.last_fragment
         #: May an earlier change of unknown outcome still be applied?
         self._doubtful = False
 
@@ -58,9 +71,13 @@ class Owner:
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
             nonlocal tried
             standing.check(self._ledger_id, self._create_token, ledger)
+            if ledger.state is not LedgerState.OPEN:
+                return None
+            if not ((tried or self._doubtful) and self._may_be_ours(ledger.last_fragment, wanted)):
+                self._check_last(ledger)
             last = ledger.last_fragment.ensemble
             positions = [at for at, bookie in wanted.failed if last[at] == bookie]
-            if ledger.state is not LedgerState.OPEN or not positions:
+            if not positions:
                 return None
             ensemble = self._bookies.replace(self._quorums, last, positions)
             after = ledger_metadata.ensemble_changed(ledger, wanted.first_entry, ensemble)
@@ -78,8 +95,28 @@ class Owner:
         self._doubtful = False
         if stored.metadata.state is not LedgerState.OPEN:
             return ev.Dispossessed(error=_taken(self._ledger_id, stored.metadata))
-        ensemble = stored.metadata.last_fragment.ensemble
+        self._last = stored.metadata.last_fragment
+        ensemble = self._last.ensemble
         return ev.Changed(ensemble=ensemble, zones=self._bookies.zones(ensemble))
+
+    def _may_be_ours(self, last: Fragment, wanted: ev.ChangeEnsemble) -> bool:
+        """May an attempt of unknown outcome, for this very change, have made this fragment?"""
+        failed = {at for at, _ in wanted.failed}
+        members = enumerate(zip(last.ensemble, self._last.ensemble, strict=True))
+        stay = all(now == before for at, (now, before) in members if at not in failed)
+        return last.first_entry == wanted.first_entry and stay
+
+    def _check_last(self, ledger: LedgerMetadata) -> None:
+        """Raise if the ledger does not end in the fragment that this writer knows."""
+        last, ours = ledger.last_fragment, self._last
+        if last != ours:
+            raise _SetBackError(
+                f"its last fragment begins at entry {last.first_entry}, on "
+                f"{', '.join(last.ensemble)}, and this writer's at entry {ours.first_entry}, on "
+                f"{', '.join(ours.ensemble)}: the store was set back to an older state, and "
+                "acknowledged entries may be on bookies that it does not name; see `zonekeeper "
+                "metadata restored`, and write to a new ledger"
+            )
 
     async def _undecided(
         self, error: PlacementError | StoreError, *, tried: bool
@@ -137,10 +174,14 @@ class Owner:
                 return None
             if ledger.state is LedgerState.IN_RECOVERY and not over_recovery:
                 return None
+            self._check_last(ledger)
             return ledger_metadata.closed(ledger, last_entry=last_entry, length=length)
 
         with boundary.translated(f"closing ledger {self._ledger_id} at entry {last_entry}"):
-            stored = await ledgers.change(self._bookies.cluster, self._ledger_id, decide)
+            try:
+                stored = await ledgers.change(self._bookies.cluster, self._ledger_id, decide)
+            except _SetBackError as error:
+                raise _unreadable(self._ledger_id, error) from error
         there = stored.metadata
         if not there.is_closed or (there.last_entry, there.length) != (last_entry, length):
             raise _taken(self._ledger_id, there)

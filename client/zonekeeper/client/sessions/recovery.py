@@ -19,7 +19,7 @@ next recovery.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -33,6 +33,7 @@ from zonekeeper.client.reading.share_read import ReadStanding
 from zonekeeper.client.reading.survey import Survey
 from zonekeeper.client.reading.tail_read import TailRead, WindowStanding
 from zonekeeper.client.sessions import newcomers, standing
+from zonekeeper.client.sessions.newcomers import NewcomerLostError
 from zonekeeper.client.sessions.read_session import Reading
 from zonekeeper.client.sessions.write_session import Identity, WriteSession
 from zonekeeper.client.writing import writer_events as ev
@@ -43,6 +44,7 @@ from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.ensembles.failures import PlacementError
 from zonekeeper.wire.formats import digests
@@ -53,10 +55,6 @@ from zonekeeper.wire.formats.entries import Entry
 WINDOW_ENTRIES: Final = 1_024
 #: A recovery whose newcomers were started again begins anew, so many times in all.
 ATTEMPTS_MAX: Final = 3
-
-
-class _NewcomerLostError(errors.RecoveryFailed):
-    """A bookie that took entries for this recovery may have lost them: begin anew."""
 
 
 class _InMemory:
@@ -109,7 +107,7 @@ class Recovery:
         try:
             with boundary.translated(f"recovering ledger {self.ledger_id}"):
                 for _ in range(ATTEMPTS_MAX - 1):
-                    with contextlib.suppress(_NewcomerLostError):
+                    with contextlib.suppress(NewcomerLostError):
                         return await self._run()
                 return await self._run()
         except errors.RecoveryFailed as failed:
@@ -152,13 +150,10 @@ class Recovery:
             length = await self._length(ledger, last)
         starts = {} if session is None else self._unnamed(ledger, steward, session)
         if lost := await newcomers.started_again(self.bookies, starts):
-            raise _NewcomerLostError(
-                f"ledger {self.ledger_id}: {'; '.join(lost.values())}: what it took may be lost; "
-                "the ledger stays in recovery, try again"
-            )
+            raise newcomers.lost(self.ledger_id, lost.values())
         within_s: float | None = None
         try:
-            return await self._close(last, length, steward.fragments)
+            return await self._close(ledger, last, length, steward.fragments, starts)
         except asyncio.CancelledError:
             within_s = newcomers.CANCELLED_S
             raise
@@ -333,14 +328,29 @@ class Recovery:
         return read.entries[0].length
 
     async def _close(
-        self, last: EntryId, length: int, kept_back: Sequence[Fragment]
+        self,
+        taken: LedgerMetadata,
+        last: EntryId,
+        length: int,
+        kept_back: Sequence[Fragment],
+        starts: Mapping[BookieId, int],
     ) -> LedgerMetadata:
-        """Publish the ledger's end and the new ensembles at once, or accept another closing."""
+        """Publish the ledger's end and the new ensembles at once, or accept another closing.
+
+        Nobody changes the last fragment of a ledger that is in recovery. So another one than that
+        which was taken shows that the store was set back, and what was read is not of it.
+        """
 
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
             standing.check(self.ledger_id, self.reading.create_token, ledger)
             if ledger.is_closed:
                 return None
+            if ledger.last_fragment != taken.last_fragment:
+                raise errors.RecoveryFailed(
+                    f"ledger {self.ledger_id}: its last fragment in the metadata is another one "
+                    "than the one that was recovered: the store was set back to an older state; "
+                    "see `zonekeeper metadata restored` before you try again"
+                )
             fragments = ledger.fragments
             for fragment in kept_back:
                 fragments = ledger_metadata.grown(fragments, fragment)
@@ -348,7 +358,13 @@ class Recovery:
                 ledger, last_entry=last, length=length, fragments=fragments
             )
 
-        return (await ledgers.change(self.bookies.cluster, self.ledger_id, decide)).metadata
+        async def alongside() -> Sequence[Check]:
+            return await newcomers.checks(self.bookies, self.ledger_id, starts)
+
+        stored = await ledgers.change(
+            self.bookies.cluster, self.ledger_id, decide, alongside=alongside
+        )
+        return stored.metadata
 
     def _refused(self, failures: dict[int, Exception]) -> None:
         for error in failures.values():

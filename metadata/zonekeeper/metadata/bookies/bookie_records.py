@@ -114,6 +114,11 @@ async def check(cluster: Cluster, bookie: BookieId) -> Check | None:
     return None if node is None else Check(path=path, version=node.version)
 
 
+async def read_checked(cluster: Cluster, bookie: BookieId) -> Checked[BookieRecord] | None:
+    """Read a bookie's record with its ``check``; None: there is no record."""
+    return await record_store.read_checked(cluster, _path(cluster, bookie), CODEC)
+
+
 async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:
     """Give a start of a bookie this number; False if this or a higher number was given already.
 
