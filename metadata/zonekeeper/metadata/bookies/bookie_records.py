@@ -99,11 +99,6 @@ async def read(cluster: Cluster, bookie: BookieId) -> BookieRecord:
     return await record_store.read(cluster, _path(cluster, bookie), CODEC) or BookieRecord()
 
 
-async def read_checked(cluster: Cluster, bookie: BookieId) -> Checked[BookieRecord] | None:
-    """Read a bookie's record, with a check that it stays as it is; None: there is none."""
-    return await record_store.read_checked(cluster, _path(cluster, bookie), CODEC)
-
-
 async def check(cluster: Cluster, bookie: BookieId) -> Check | None:
     """Give what lets a transaction pass only while the bookie is in its present start.
 
