@@ -189,7 +189,7 @@ def is_forget(record: object) -> bool:
 
 
 def forgotten_come_back_with_the_index(patch: Patch) -> None:
-    patch.setattr(Checkpoint, "counts", lambda self, ledger_id, number: True)
+    patch.setattr(Checkpoint, "counting", lambda self: lambda ledger_id, number: True)
 
 
 def compacted_before_the_checkpoint(patch: Patch) -> None:

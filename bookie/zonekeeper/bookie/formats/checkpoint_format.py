@@ -285,15 +285,16 @@ def checked(read: Read, size: int) -> Iterator[bytes]:
         raise bad(Fault.TRUNCATED, f"a checkpoint of {size} bytes")
     if (magic := read(0, len(_MAGIC))) != _MAGIC:
         raise bad(Fault.MAGIC, magic.hex())
-    summed = 0
+    summed, piece = 0, b""
     for at in range(0, end, PIECE_BYTES):
+        if piece:
+            yield piece
         piece = read(at, min(PIECE_BYTES, end - at))
         summed = checksums.extend(summed, piece)
-        yield piece
     last = read(end, _CRC.size)
     if last != _CRC.pack(summed):
         raise bad(Fault.CHECKSUM, f"{summed:08x}, the end says {last.hex()}")
-    yield last
+    yield piece + last
 
 
 def parse_head(read: Read, size: int) -> tuple[Checkpoint, LedgersAt]:
