@@ -7,7 +7,6 @@ nothing of it.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -69,8 +68,9 @@ class Board:
         self.ledgers: list[LedgerId] = []
         #: The writer of the newest ledger.
         self.writer = ""
-        #: Ledgers whose writers have not come to an end, whatever end; in order.
-        self.under_way: Counter[LedgerId] = Counter()
+        #: Ledgers whose writers have not come to an end, whatever end; in order. One may stand here
+        #: twice: a store that was set back may give its id once more.
+        self.under_way: list[LedgerId] = []
 
     def choose(self, chance: Random) -> LedgerId | None:
         """Give a ledger, most often a new one."""

@@ -143,6 +143,7 @@ class Checker:
                 | seen.DiskLost()
                 | seen.Collected()
                 | seen.SetBack()
+                | seen.Redrawn()
             ):
                 self._take_of_bookies(event)
             case _:
@@ -195,7 +196,8 @@ class Checker:
         | seen.Disowned
         | seen.DiskLost
         | seen.Collected
-        | seen.SetBack,
+        | seen.SetBack
+        | seen.Redrawn,
     ) -> None:
         match event:
             case seen.Crashed() | seen.Looked():
@@ -212,6 +214,8 @@ class Checker:
                 self._take_collected(event)
             case seen.SetBack():
                 self._take_set_back(event)
+            case seen.Redrawn():
+                self._young.add(event.ledger)
             case seen.DiskLost():
                 self._without_disk.add(event.bookie)
                 for known in (self._kept, self._began):
@@ -223,7 +227,8 @@ class Checker:
     def _is_from_before(self, event: seen.Event) -> bool:
         """Is an event about a ledger of which the store does not know the truth any more?"""
         ledger = getattr(event, "ledger", None)
-        if ledger not in self._from_before or isinstance(event, seen.Collected | seen.Deleted):
+        unlike = seen.Collected | seen.Deleted | seen.Redrawn
+        if ledger not in self._from_before or isinstance(event, unlike):
             return False
         if isinstance(event, seen.Recorded) and ledger not in self._in_backup | self._young:
             self._break("ids", f"ledger {ledger} was created before the store was set back, too")
@@ -231,7 +236,7 @@ class Checker:
 
     def _take_set_back(self, event: seen.SetBack) -> None:
         """Forget what metadata said of ledgers. What bookies have counts as before."""
-        self._from_before |= self._recorded
+        self._from_before |= self._recorded.union(event.young)
         self._in_backup.update(event.ledgers)
         self._young.update(event.young)
         for known in (self._metadata, self._acked, self._read, self._told):
@@ -253,6 +258,8 @@ class Checker:
             self._break("I17", f"{event.bookie} collects ledger {ledger}, which metadata names")
         elif ledger not in self._deleted and ledger not in self._young:
             self._break("I17", f"{event.bookie} collects ledger {ledger}, which nobody deleted")
+        for known in (self._kept, self._began):  # from here on it answers for nothing of it
+            known.pop((event.bookie, ledger), None)
 
     def _take_created(self, event: seen.Created) -> None:
         ledger, stands = event.ledger, self._metadata.get(event.ledger)

@@ -47,11 +47,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
     bookies_a_zone = 4 if quorums == ZONE_AND_ONE else chance.choice((2, 2, 2, 3))
     if profile.autorecoveries:
         bookies_a_zone = 3  # so that a part of a zone can be lost, and more than one bookie
-    writers = chance.choice((1, 1, 1, 2))
-    readers = max(chance.choice((0, 1, 1)), profile.readers_min)
-    recoverers = chance.choice((1, 1, 2, 2, 3))
-    recoverers = max(min(recoverers, profile.recoverers_max), profile.recoverers_min)
-    writers, readers = min(writers, profile.writers_max), min(readers, profile.readers_max)
+    writers, readers, recoverers = _cast(profile, chance)
     strength = chance.random()
     clients = [
         *(f"writer-{number}" for number in range(writers)),
@@ -73,15 +69,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
         seed=seed,
         quorums=quorums,
         bookies_a_zone=bookies_a_zone,
-        weather=Weather(
-            delay_min_ms=0.2,
-            delay_max_ms=0.3 + profile.delay_max_ms * chance.random(),
-            call_loss=profile.call_loss * chance.choice((0, strength)),
-            call_repeat=profile.call_loss * chance.choice((0, strength)),
-            disconnect=profile.disconnect * chance.choice((0, strength)),
-            keep_alive_ms=3_000,
-            uneven=chance.random() < profile.uneven,
-        ),
+        weather=_weather(profile, strength, chance),
         meta=dataclasses.replace(
             profile.meta, delay_max_ms=1 + int(profile.meta.delay_max_ms * chance.random())
         ),
@@ -111,6 +99,28 @@ def draw(profile: Profile, seed: int) -> Scenario:
         frames_a_reply=chance.choice((0, 1, 2)) if profile.menders else 0,
     )
     return outages.happening(drawn, bookies, chance) if profile.autorecoveries else drawn
+
+
+def _cast(profile: Profile, chance: Random) -> tuple[int, int, int]:
+    """Draw how many writers, readers and recoverers there are."""
+    writers = chance.choice((1, 1, 1, 2))
+    readers = max(chance.choice((0, 1, 1)), profile.readers_min)
+    recoverers = chance.choice((1, 1, 2, 2, 3))
+    recoverers = max(min(recoverers, profile.recoverers_max), profile.recoverers_min)
+    return min(writers, profile.writers_max), min(readers, profile.readers_max), recoverers
+
+
+def _weather(profile: Profile, strength: float, chance: Random) -> Weather:
+    """Draw what the network does."""
+    return Weather(
+        delay_min_ms=0.2,
+        delay_max_ms=0.3 + profile.delay_max_ms * chance.random(),
+        call_loss=profile.call_loss * chance.choice((0, strength)),
+        call_repeat=profile.call_loss * chance.choice((0, strength)),
+        disconnect=profile.disconnect * chance.choice((0, strength)),
+        keep_alive_ms=3_000,
+        uneven=chance.random() < profile.uneven,
+    )
 
 
 def _faults(

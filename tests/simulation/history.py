@@ -299,12 +299,19 @@ class Mended:
 class SetBack:
     """The metadata store was set back to a backup.
 
-    ``ledgers`` are those that the backup names. ``young`` are those that were created so shortly
-    before that perhaps no bookie has looked at the store since: nobody knows of them.
+    ``ledgers`` are those that the backup names. ``young`` are those of which perhaps nobody knows
+    that they were lost, or that their ids were given out: no bookie has looked at the store since.
     """
 
     ledgers: tuple[LedgerId, ...]
     young: tuple[LedgerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redrawn:
+    """An id was given out behind a set-back that no bookie had found yet: it may be given twice."""
+
+    ledger: LedgerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,6 +363,7 @@ Event: TypeAlias = (
     | Collected
     | Mended
     | SetBack
+    | Redrawn
     | DiskLost
     | Deleted
     | Broke

@@ -15,6 +15,7 @@ from tests.simulation.machine import Machine
 from tests.simulation.surroundings import ROOT, Surroundings
 from zonekeeper.client.api.client import Client
 from zonekeeper.metadata.formats import underreplication_format
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.metadata.store.background import alongside
 from zonekeeper.metadata.store.errors import StoreError
@@ -92,7 +93,9 @@ class Marks:
         self._around = around
         self._observer = observer
         self._machines = machines
-        self._claimed_ms: dict[LedgerId, int] = {}
+        #: When each claim was made, and how many entries were in finished fragments then. A repair
+        #: does not look at entries that come behind them, unless it closes the ledger itself.
+        self._claimed: dict[LedgerId, tuple[int, int]] = {}
 
     def changed(self, change: Change) -> None:
         """Hear of a change in the metadata service."""
@@ -100,7 +103,9 @@ class Marks:
             if path.startswith(_LOCKS):
                 ledger_id = underreplication_format.parse_lock_name(path.removeprefix(_LOCKS))
                 if before is None and ledger_id is not None and self._is_there(path):
-                    self._claimed_ms[ledger_id] = self._around.now_ms()
+                    ledger = self._observer.ledgers.get(ledger_id)
+                    finished = 0 if ledger is None else _finished_entries(ledger)
+                    self._claimed[ledger_id] = self._around.now_ms(), finished
             elif path.startswith(_MARKS) and before is not None and not self._is_there(path):
                 ledger_id = underreplication_format.parse_ledger_path(path.removeprefix(_MARKS))
                 if ledger_id is not None and self._by_its_claim(ledger_id, change):
@@ -118,14 +123,14 @@ class Marks:
         ledger = self._observer.ledgers.get(ledger_id)
         if ledger is None:
             return
-        end = ledger.last_entry + 1 if ledger.is_closed else ledger.last_fragment.first_entry
+        claimed_ms, end = self._claimed.get(ledger_id, (0, _finished_entries(ledger)))
         lacking: dict[BookieId, int] = {}
         for entry in map(EntryId, range(end)):
             ensemble, size = ledger.fragment_of(entry).ensemble, ledger.ensemble_size
             for step in range(ledger.write_quorum):
                 bookie = ensemble[(entry + step) % size]
                 machine = self._machines[bookie]
-                recent = machine.lost_ms >= self._claimed_ms.get(ledger_id, 0)
+                recent = machine.lost_ms >= claimed_ms
                 if not (recent and not machine.served) and not machine.has(ledger_id, entry):
                     lacking[bookie] = lacking.get(bookie, 0) + 1
         in_limbo = [
@@ -143,6 +148,10 @@ class Marks:
                     in_limbo=tuple(in_limbo),
                 )
             )
+
+
+def _finished_entries(ledger: LedgerMetadata) -> int:
+    return ledger.last_entry + 1 if ledger.is_closed else ledger.last_fragment.first_entry
 
 
 #: Marks that a repair has finished.

@@ -65,8 +65,9 @@ class _Service(MemoryServer):
     sessions_ended = 0
     #: What it is set back to; None: there is no backup yet.
     _backup: dict[str, Node] | None = None
-    #: Is told when it was set back.
+    #: Is told when it was set back; ``ids_lost`` is where the ids ended before.
     on_set_back: Callable[[], None] = staticmethod(_nobody_listens)
+    ids_lost = 0
 
     def back_up(self) -> None:
         """Keep all nodes as they are now, but those of sessions."""
@@ -78,6 +79,7 @@ class _Service(MemoryServer):
             return False
         for session in list(self._sessions):
             loop().as_world(super().expire, session)
+        self.ids_lost = self.ids_given_out()
         children: dict[str, set[str]] = {path: set() for path in self._backup}
         for path in self._backup.keys() - {"/"}:
             children[parent_of(path)].add(name_of(path))
@@ -89,6 +91,11 @@ class _Service(MemoryServer):
         self._history.clear()
         self.on_set_back()
         return True
+
+    def ids_given_out(self) -> int:
+        """Give a number that all short ids are below that were given out."""
+        node = self._nodes.get(f"{ROOT}/idgen")
+        return 0 if node is None else node.children_made
 
     def paths(self) -> list[str]:
         """Give the paths of all nodes."""

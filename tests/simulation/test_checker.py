@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.simulation import checker, repair_rules
+from tests.simulation import checker
 from tests.simulation import history as seen
+from tests.simulation.test_repair_rules import BAD_REPAIRS
 from tests.support.checkout_root import ROOT
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
-from zonekeeper.placement.zones.gate import RULE, Permission
 
 LEDGER = LedgerId(7)
 A, B, C, D = (BookieId(f"bk-{name}") for name in "abcd")
@@ -406,6 +406,18 @@ def test_of_ledgers_from_before_the_store_was_set_back_little_is_promised() -> N
     assert checker.check([*before, set_back(young=True), *lost, *in_backup, COLLECTED]) == []
 
 
+def test_an_id_may_come_again_that_is_given_out_before_anybody_knows_of_a_set_back() -> None:
+    drawn = seen.Redrawn(ledger=LEDGER)
+    assert checker.check([*START, set_back(), drawn, recorded()]) == []
+
+
+def test_what_a_bookie_has_collected_it_need_not_have_after_a_crash() -> None:
+    had = restart(kept(0, 1), kept(0, 1))
+    start = seen.Restarted(bookie=A, kept=())
+    events = [*had, set_back(young=True), COLLECTED, seen.Crashed(kept=()), start]
+    assert checker.check([*START, *events]) == []
+
+
 def test_a_bookie_that_lost_its_disk_fences_what_names_it() -> None:
     assert checker.check([*START, seen.DiskLost(bookie=A), failed("Fenced")]) == []
 
@@ -448,68 +460,6 @@ def test_a_good_history_is_accepted(seed: int) -> None:
     events += [closed(end), recovered(end), recovered(end)]
     events += [got(entry) for entry in range(end + 1)]
     assert checker.check(events) == []
-
-
-def moved(**facts: int) -> seen.Moved:
-    usual = {"held_ms": 0, "lacking": 0, "zones_before": 2, "zones_after": 3, "there_ms": 0}
-    return seen.Moved(ledger=LEDGER, bookies=(A,), **{**usual, **facts})
-
-
-def copied(held_ms: int = 0, failing_ms: int = 0, carriers: int = 2) -> seen.Copied:
-    return seen.Copied(
-        ledger=LEDGER,
-        bookie=A,
-        zones=("b",),
-        size_bytes=100,
-        held_ms=held_ms,
-        failing_ms=failing_ms,
-        carriers=carriers,
-    )
-
-
-def permitted(after: Permission, by: str, failing_ms: int, held_ms: int = 0) -> seen.Permitted:
-    before = Permission.HELD
-    return seen.Permitted(
-        zone="b", before=before, after=after, by=by, failing_ms=failing_ms, held_ms=held_ms
-    )
-
-
-_LATE_MS = repair_rules.HELD_IS_KNOWN_MS + 1
-
-
-BAD_REPAIRS: list[tuple[seen.Event, str]] = [
-    (moved(held_ms=_LATE_MS), "I20"),
-    (moved(lacking=1), "I8"),
-    (moved(zones_before=3, zones_after=2), "I19"),
-    (moved(zones_before=3, there_ms=_LATE_MS), "presence"),
-    (copied(held_ms=_LATE_MS), "I20"),
-    (copied(failing_ms=repair_rules.FAILING_IS_KNOWN_MS + 1), "I20"),
-    (permitted(Permission.OPEN, "zone watch", _LATE_MS), "gate"),
-    (permitted(Permission.RELEASED, RULE, 0, held_ms=100), "gate"),
-    (seen.Waited(what="repair", who=A, for_ms=100_000), "I21"),
-    (seen.Mended(ledger=LEDGER, lacking=((A, 2),)), "whole"),
-    (seen.Mended(ledger=LEDGER, lacking=(), in_limbo=(A,)), "whole"),
-]
-
-
-@pytest.mark.parametrize(("event", "rule"), BAD_REPAIRS)
-def test_a_repair_that_breaks_a_promise_is_reported(event: seen.Event, rule: str) -> None:
-    assert [violation.rule for violation in checker.check([event])] == [rule]
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        moved(held_ms=_LATE_MS - 1),
-        copied(held_ms=_LATE_MS, carriers=1),
-        permitted(Permission.OPEN, "zone watch", 0),
-        permitted(Permission.RELEASED, "a person", _LATE_MS),
-        seen.Waited(what="repair", who=A, for_ms=1_000),
-        seen.Mended(ledger=LEDGER, lacking=()),
-    ],
-)
-def test_a_repair_that_keeps_its_promises_is_not_reported(event: seen.Event) -> None:
-    assert checker.check([event]) == []
 
 
 #: Invariants of single processes, and a test that holds each: a history of what clients and disks

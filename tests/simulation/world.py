@@ -17,6 +17,7 @@ from tests.simulation import actors, checker, loop, menders, negatives, reached,
 from tests.simulation import history as seen
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.checker import Violation
+from tests.simulation.eyes import Eyes
 from tests.simulation.gates import Gates
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.machine import Machine
@@ -33,12 +34,8 @@ from zonekeeper.client.base import errors
 from zonekeeper.client.sessions import recovery
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store
-from zonekeeper.metadata.formats import ledger_format, ledger_paths
-from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.stores.memory import MemoryStore
-from zonekeeper.metadata.stores.memory_server import Change
-from zonekeeper.metadata.stores.tree import Node
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.policy.rules import (
@@ -53,9 +50,6 @@ from zonekeeper.replication.repair import copying
 #: Everything must be well so long after everything healed.
 PATIENCE_MS: Final = 60_000
 _AGAIN_MS: Final = 250
-#: Where bookies collect, some bookie has looked at the metadata within this time.
-_LOOKED_MS: Final = 600
-
 
 #: As short as they may be, where autorecovery runs.
 _WATCH: Final = ZoneWatchRules(
@@ -205,96 +199,6 @@ def _end_of_the_world() -> None:
     raise _OverError
 
 
-class _Eyes:
-    """Hears of every change in the metadata service, as ``memory_server.Client``."""
-
-    read_lag_ms = 0
-
-    def __init__(
-        self,
-        around: Surroundings,
-        observer: Observer,
-        machines: Mapping[BookieId, Machine],
-        gates: Gates | None,
-        marks: Marks | None,
-    ) -> None:
-        self._machines = machines
-        self._marks = marks
-        self._around = around
-        #: When the metadata of a ledger was there first.
-        self._recorded_ms: dict[LedgerId, int] = {}
-        self._observer = observer
-        self._gates = gates
-
-    def changed(self, change: Change) -> None:
-        if self._marks is not None:
-            self._marks.changed(change)
-        for path in change.before:
-            if self._gates is not None:
-                self._gates.changed(path)
-            if not path.startswith(ROOT + "/"):
-                continue
-            ledger_id = ledger_paths.parse(path.removeprefix(ROOT))
-            if ledger_id is not None:
-                self._look(path, ledger_id)
-
-    def session_ended(self) -> None:
-        raise AssertionError("it has none")
-
-    def look_anew(self) -> None:
-        """See what the ledgers are, now that the store was set back."""
-        server = self._around.server
-        found = [
-            (path, ledger_id)
-            for path in server.paths()
-            if path.startswith(ROOT + "/")
-            and (ledger_id := ledger_paths.parse(path.removeprefix(ROOT))) is not None
-        ]
-        known = {*self._observer.ledgers, *self._observer.board.ledgers}
-        self._around.from_before = frozenset(known | {ledger_id for _, ledger_id in found})
-        self._observer.ledgers.clear()
-        looked_ms = self._around.now_ms() - _LOOKED_MS
-        young = sorted(one for one, at_ms in self._recorded_ms.items() if at_ms > looked_ms)
-        in_backup = tuple(ledger_id for _, ledger_id in found)
-        self._around.note(seen.SetBack(ledgers=in_backup, young=tuple(young)))
-        for path, ledger_id in found:
-            self._look(path, ledger_id)
-
-    def _node(self, path: str) -> Node | None:
-        return self._around.server.node(path, self._around.server.last_change_id)
-
-    def _look(self, path: str, ledger_id: LedgerId) -> None:
-        node = self._node(path)
-        metadata = None if node is None or not node.value else ledger_format.parse(node.value)
-        copies: tuple[int, ...] = ()
-        if metadata is None:
-            self._observer.ledgers.pop(ledger_id, None)
-        else:
-            self._recorded_ms.setdefault(ledger_id, self._around.now_ms())
-            known = self._observer.ledgers.get(ledger_id)
-            if known is not None and known.is_closed and self._gates is not None:
-                self._gates.swapped(ledger_id, known, metadata)
-            if known is None or known.last_fragment != metadata.last_fragment:
-                self._look_at_disks(ledger_id, metadata)
-            self._observer.ledgers[ledger_id] = metadata
-            begun = EntryId(metadata.last_fragment.first_entry - 1)
-            last = metadata.last_entry if metadata.is_closed else begun
-            copies = self._observer.copies(ledger_id, EntryId(0), last)
-        self._around.note(seen.Recorded(ledger=ledger_id, metadata=metadata, copies=copies))
-
-    def _look_at_disks(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> None:
-        """Note whether too many members of the last ensemble have just lost their disks.
-
-        Less than an ack quorum of lost disks is what an ensemble survives.
-        """
-        members = metadata.last_fragment.ensemble
-        lost = [bookie for bookie in members if not self._machines[bookie].served]
-        if len(lost) < metadata.ack_quorum:
-            self._observer.doomed.discard(ledger_id)
-        else:
-            self._observer.doomed.add(ledger_id)
-
-
 class _Run:
     """The processes of a world, and what happens to them."""
 
@@ -320,7 +224,7 @@ class _Run:
 
     async def live(self) -> None:
         around = self._around
-        eyes = _Eyes(around, self._observer, self.machines, self.gates, self._marks)
+        eyes = Eyes(around, self._observer, self.machines, self.gates, self._marks)
         around.server.join(eyes)
         around.server.on_set_back = eyes.look_anew
         await self._found()

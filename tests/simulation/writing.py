@@ -69,14 +69,11 @@ async def _write_in_turn(life: Life, plan: _Plan) -> None:
         life.observer.board.ledgers.append(writer.ledger_id)
         life.observer.board.writer = life.name
         under_way = life.observer.board.under_way
-        under_way[writer.ledger_id] += 1
+        under_way.append(writer.ledger_id)
         try:
             await _Writing(life, writer, plan.at_once, deferred=deferred).run()
         finally:
-            # A store that was set back may give an id again, before it is marked.
-            under_way[writer.ledger_id] -= 1
-            if not under_way[writer.ledger_id]:
-                del under_way[writer.ledger_id]
+            under_way.remove(writer.ledger_id)
 
 
 async def _create(life: Life, *, deferred: bool) -> Writer:
