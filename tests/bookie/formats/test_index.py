@@ -93,6 +93,13 @@ def test_both_stores_say_what_a_list_says(
     ]
     assert pairs(index.between(LedgerId(ledger_id), first, last)) == expected
     assert list(index.rows()) == rows
+    ids = [LedgerId(each) for each in (ledger_id, 3, 0, 9, 1, ledger_id)]
+    assert index.lasts(ids) == [index.last(each) for each in ids]
+
+
+def test_an_empty_store_has_no_floor(store: Ordered) -> None:
+    assert list(store.floors([b"", b"x"])) == [None, None]
+    assert Index(store).lasts([LedgerId(1)]) == [None]
 
 
 def test_rocksdb_keeps_what_was_added_over_a_restart(tmp_path: Path) -> None:
@@ -146,5 +153,9 @@ def test_an_index_of_which_a_part_cannot_be_read_names_the_way_out(tmp_path: Pat
 
     with pytest.raises(errors.IoFailed, match="build it again with `zonekeeper bookie rebuild-in"):
         list(store.from_floor(b"x"))
+    with pytest.raises(errors.IoFailed, match="build it again with `zonekeeper bookie rebuild-in"):
+        list(store.floors([b"x"]))
+    with pytest.raises(errors.IoFailed, match="build it again with `zonekeeper bookie rebuild-in"):
+        list(store.floors([b"x00000001"]))
 
     store.close()
