@@ -68,7 +68,7 @@ def test_a_calm_cluster_says_so_in_every_command(cluster: LiveCluster) -> None:
 
     status = cluster.data(autorecovery, "status")
     assert (status["processes"], status["zonesHeld"], status["bookiesMissing"]) == (2, [], [])
-    assert cluster.data(plan) == {"held": [], "missing": []}
+    assert cluster.data(plan) == {"held": [], "missing": [], "notNamed": {}}
     assert cluster.data(maintenance, "list") == {"maintenance": []}
     assert ("changed", f"zone watch {seen['zoneWatch']}") in happened(cluster, "zone b")
 
