@@ -54,11 +54,12 @@ THEIRS, NEWCOMERS = LedgerId(8), LedgerId(9)
 #: Ids that metadata does not have begin here.
 UNKNOWN: Final = 1_000_000
 STREAMS: Final = 4
-#: Openings in a carrier; one in so many is as large as it can be, and one more is told in turn.
+#: Openings in a carrier; two in so many are as large as they can be, one more is told in turn.
 IN_A_CARRIER: Final = 50
-#: The bookie itself takes some 100 MiB. Beside that may stand: what waits for metadata (64 MiB, and
-#: its tasks), the streams' answers and budgets, and what the C library keeps of large messages.
-MEMORY_MIB: Final = 600
+#: Beside what the bookie itself takes may stand: what waits for metadata (64 MiB, and its tasks),
+#: the hints of a ledger, the streams' answers, and what the C library keeps of large messages. All
+#: fragments of the flood would be a GiB.
+MEMORY_MIB: Final = 300
 #: What a start may have to read of the log.
 LOG_BYTES: Final = 8 << 20
 
@@ -82,6 +83,8 @@ def hostile(count: int, start: int) -> Iterator[FragmentOpening]:
             yield dataclasses.replace(_LARGEST, first_entry_id=EntryId(number))
         elif number % IN_A_CARRIER == 1:
             yield _IN_TURN[number // IN_A_CARRIER % 2]
+        elif number % IN_A_CARRIER == 2:
+            yield dataclasses.replace(_LARGEST, ledger_id=LedgerId(UNKNOWN + number))
         else:
             yield opening(ledger_id=LedgerId(UNKNOWN + number))
 
