@@ -1,8 +1,7 @@
 """A flood of openings: memory, log and the next start stay small, and the others are served (S135).
 
-The peer has the key of one ledger. It opens thousands of fragments of that ledger, each with as
-many names as an opening can have, two ensembles of one fragment in turn, and ledgers that are not
-there.
+The peer has the key of one ledger. It opens thousands of fragments of that ledger, each as large as
+an opening can be, two ensembles of one fragment in turn, and ledgers that are not there.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.links import BookieLink
-from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.formats import carriers, errors, openings
 from zonekeeper.wire.formats.openings import FragmentOpening
 from zonekeeper.wire.grpc import grpc_edge
 
@@ -63,7 +62,7 @@ MEMORY_MIB: Final = 300
 #: What a start may have to read of the log.
 LOG_BYTES: Final = 8 << 20
 
-_NAMES: Final = tuple(BookieId(f"{number:05x}") for number in range(9_300))
+_NAMES: Final = tuple(BookieId(f"{number:0250x}") for number in range(openings.BOOKIES_MAX))
 _LARGEST: Final = dataclasses.replace(
     opening(ledger_id=THEIRS),
     quorums=Quorums(ensemble=len(_NAMES), write=1, ack=1),
