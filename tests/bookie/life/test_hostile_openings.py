@@ -1,8 +1,7 @@
 """A flood of openings: memory, log and the next start stay small, and the others are served (S135).
 
-The peer has the key of one ledger. It opens thousands of fragments of that ledger, each with as
-many names as an opening can have, two ensembles of one fragment in turn, and ledgers that are not
-there.
+The peer has the key of one ledger. It opens thousands of fragments of that ledger, each as large as
+an opening can be, two ensembles of one fragment in turn, and ledgers that are not there.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.links import BookieLink
-from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.formats import carriers, errors, openings
 from zonekeeper.wire.formats.openings import FragmentOpening
 from zonekeeper.wire.grpc import grpc_edge
 
@@ -54,15 +53,16 @@ THEIRS, NEWCOMERS = LedgerId(8), LedgerId(9)
 #: Ids that metadata does not have begin here.
 UNKNOWN: Final = 1_000_000
 STREAMS: Final = 4
-#: Openings in a carrier; one in so many is as large as it can be, and one more is told in turn.
+#: Openings in a carrier; two in so many are as large as they can be, one more is told in turn.
 IN_A_CARRIER: Final = 50
-#: The bookie itself takes some 100 MiB. Beside that may stand: what waits for metadata (64 MiB, and
-#: its tasks), the streams' answers and budgets, and what the C library keeps of large messages.
-MEMORY_MIB: Final = 600
+#: Beside what the bookie itself takes may stand: what waits for metadata (64 MiB, and its tasks),
+#: the hints of a ledger, the streams' answers, and what the C library keeps of large messages. All
+#: fragments of the flood would be a GiB.
+MEMORY_MIB: Final = 300
 #: What a start may have to read of the log.
 LOG_BYTES: Final = 8 << 20
 
-_NAMES: Final = tuple(BookieId(f"{number:05x}") for number in range(9_300))
+_NAMES: Final = tuple(BookieId(f"{number:0250x}") for number in range(openings.BOOKIES_MAX))
 _LARGEST: Final = dataclasses.replace(
     opening(ledger_id=THEIRS),
     quorums=Quorums(ensemble=len(_NAMES), write=1, ack=1),
@@ -82,6 +82,8 @@ def hostile(count: int, start: int) -> Iterator[FragmentOpening]:
             yield dataclasses.replace(_LARGEST, first_entry_id=EntryId(number))
         elif number % IN_A_CARRIER == 1:
             yield _IN_TURN[number // IN_A_CARRIER % 2]
+        elif number % IN_A_CARRIER == 2:
+            yield dataclasses.replace(_LARGEST, ledger_id=LedgerId(UNKNOWN + number))
         else:
             yield opening(ledger_id=LedgerId(UNKNOWN + number))
 

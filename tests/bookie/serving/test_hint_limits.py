@@ -127,3 +127,29 @@ async def test_the_room_of_hints_is_free_again_when_their_ledger_is_forgotten() 
 def test_hints_have_the_more_room_the_more_ledgers_a_bookie_may_know() -> None:
     assert BookieLimits(ledgers_max=10).hint_bytes_max == capacity.HINT_BYTES_MIN
     assert BookieLimits().hint_bytes_max == 1_000_000 * HINT_BYTES_A_LEDGER
+
+
+@virtual_time.played
+async def test_what_an_earlier_version_has_kept_beyond_the_limit_starts_and_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the log first, and then in a checkpoint."""
+    files, limit = MemoryFileSystem(), hints.LEDGER_BYTES_MAX
+    monkeypatch.setattr(hints, "LEDGER_BYTES_MAX", 1 << 30)
+    async with running(files, limits=LIMITS) as bookie:
+        await open_fragment(bookie, opening())
+        for first in range(1, 50):
+            await open_fragment(bookie, large(int(LEDGER), first))
+        told = bookie._memory.ledgers[LEDGER].durable.fragments
+    monkeypatch.setattr(hints, "LEDGER_BYTES_MAX", limit)
+    for _ in range(3):
+        async with running(files, limits=LIMITS) as bookie:
+            state = bookie._memory.ledgers[LEDGER].durable
+            assert state.fragments == told
+            assert state.hint_bytes > 2 * limit
+            await open_fragment(bookie, opening())
+            assert await append(bookie, frame(0)) == [None]
+            with pytest.raises(errors.BadRequest):
+                await open_fragment(bookie, large(int(LEDGER), 60))
+            await bookie._storage.forget([LedgerId(99)])
+            await bookie._storage.reclaim()

@@ -11,7 +11,13 @@ from tests.support import virtual_time
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.serving import store_reads
-from zonekeeper.bookie.serving.store_reads import AT_ONCE, STRANGERS_EVERY_MS, Peer, StoreReads
+from zonekeeper.bookie.serving.store_reads import (
+    AT_ONCE,
+    STRANGERS_EVERY_MS,
+    Peer,
+    StoreReads,
+    StoreTurn,
+)
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.formats import errors
 
@@ -198,33 +204,56 @@ async def test_a_stranger_of_limbos_is_slow_alone() -> None:
 
 @virtual_time.played
 async def test_s138_what_waiting_requests_take_is_bounded_and_strangers_make_room() -> None:
-    """Openings that name thousands of bookies take a MiB each while they wait."""
+    """An opening that names very many bookies takes a MiB while it waits."""
     reads, size_bytes = StoreReads(BOOKIE), 1 << 20
     room = store_reads.WAITING_BYTES_MAX // size_bytes
+    begun = Counter[Peer]()
+    refused = Counter[Peer]()
 
-    async def ask(peer: Peer, *, there: bool) -> bool:
-        async def answer() -> bool:
-            await asyncio.sleep(READ_S)
-            return there
+    async def absent() -> bool:
+        return False
 
-        return await reads.answer(reads.enter(peer, size_bytes), answer, found=bool)
+    def enter(peer: Peer) -> None:
+        def begin(turn: StoreTurn) -> None:
+            assert turn.peer is peer
+            begun[peer] += 1
 
-    def asked(peer: Peer, *, there: bool) -> list["asyncio.Future[bool]"]:
-        return [asyncio.ensure_future(ask(peer, there=there)) for _ in range(2 * room)]
+        def refuse(error: errors.ProtocolError) -> None:
+            assert isinstance(error, errors.TooManyRequests)
+            refused[peer] += 1
 
-    assert not await ask(STRANGER, there=False)
-    flood = asked(STRANGER, there=False)
-    await asyncio.sleep(0)
+        try:
+            reads.enter(peer, begin, refuse, size_bytes=size_bytes)
+        except errors.TooManyRequests as error:
+            refuse(error)
+
+    assert not await reads.read(STRANGER, absent, found=bool)
+    for _ in range(2 * room):
+        enter(STRANGER)
+    assert (reads.waiting, refused[STRANGER]) == (room, 2 * room - room - begun[STRANGER])
+    for _ in range(2 * room):
+        enter(HONEST)
     assert reads.waiting == room
-    honest = asked(HONEST, there=True)
+    assert begun[HONEST] + refused[HONEST] == room
+    assert begun[HONEST] >= AT_ONCE - 1
+    await asyncio.sleep(store_reads.TURN_TIMEOUT_MS / 1_000 + 1)
+    assert (reads.waiting, reads.waiting_bytes) == (0, 0), "they were given up"
+
+
+@virtual_time.played
+async def test_s138_of_a_stranger_no_more_wait_than_may_begin_in_time() -> None:
+    """Thousands that were given up in one moment would hold up the event loop."""
+    store = Store()
+    before = asking(store, STRANGER, 5_000, there=False)
     await asyncio.sleep(0)
-    assert reads.waiting == room
-    outcomes = await asyncio.gather(*honest, return_exceptions=True)
-    served = [type(each) for each in outcomes].count(bool)
-    assert served in (room + AT_ONCE - 1, room + AT_ONCE), "one may be a stranger's"
-    for each in flood:
-        each.cancel()
-    assert errors.TooManyRequests in {
-        type(each) for each in await asyncio.gather(*flood, return_exceptions=True)
-    }
-    assert (reads.waiting, reads.waiting_bytes, reads.under_way) == (0, 0, 0)
+    assert store.reads.waiting == 5_000 - AT_ONCE, "nothing is known of it yet"
+    await asyncio.sleep(1)
+    assert store.reads.waiting <= store_reads.STRANGERS_MAX
+    asked = asking(store, STRANGER, 100, there=False)
+    other = asking(store, HONEST, 100, there=True)
+    assert all(await asyncio.gather(*other))
+    outcomes = await asyncio.gather(*before, *asked, return_exceptions=True)
+    kinds = Counter(type(each) for each in outcomes)
+    assert kinds.keys() == {bool, errors.TooManyRequests}
+    assert kinds[bool] >= store_reads.STRANGERS_MAX // 2, "those that wait are served in turn"
+    assert store.is_idle

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.wire import carrying
 from tests.wire.link.worlds import Writer
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.wire.formats import openings
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.formats import carriers, openings
 from zonekeeper.wire.formats.errors import Fault, FormatError
 from zonekeeper.wire.formats.openings import FragmentOpening
 
@@ -109,3 +110,20 @@ def test_an_opening_of_the_largest_ensemble_of_a_policy_with_long_names_fits() -
         ensemble=names,
     )
     assert len(openings.spell(large)) < openings.BYTES_MAX // 4
+
+
+def test_a_peer_names_no_more_bookies_than_it_may_and_a_disk_may_have_more() -> None:
+    def naming(count: int) -> FragmentOpening:
+        names = tuple(BookieId(f"{number:x}") for number in range(count))
+        quorums = Quorums(ensemble=count, write=1, ack=1)
+        return dataclasses.replace(Writer(7).opening(), ensemble=names, quorums=quorums)
+
+    for count in (openings.BOOKIES_MAX, openings.BOOKIES_MAX + 1):
+        assert openings.parse(openings.spell(naming(count))) == naming(count)
+    most = openings.spell(naming(openings.BOOKIES_MAX))
+    assert openings.parse_peers(most) == openings.parse(most)
+    with pytest.raises(FormatError, match="257 bookies, at most 256"):
+        openings.parse_peers(openings.spell(naming(openings.BOOKIES_MAX + 1)))
+    opened = carriers.build([carriers.Open(number=1, opening=naming(openings.BOOKIES_MAX + 1))])
+    with pytest.raises(FormatError, match="257 bookies"):
+        carriers.parse(opened)

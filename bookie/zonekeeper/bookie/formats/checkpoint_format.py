@@ -58,7 +58,7 @@ from zonekeeper.bookie.ledgers.admission import AdmissionState
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.ledgers.tombstones import Tombstone
 from zonekeeper.placement.base.ids import EntryId, LedgerId
-from zonekeeper.wire.formats import checksums
+from zonekeeper.wire.formats import checksums, openings
 from zonekeeper.wire.formats.errors import Fault
 
 #: Gives so many bytes at an offset of a file.
@@ -132,6 +132,10 @@ def bytes_max(*, ledgers: int, hint_bytes: int, tombstones: int) -> int:
     fixed = _HEAD.size + _CRC.size
     return fixed + ledgers * _LEDGER_BYTES_MAX + hint_bytes + tombstones * _TOMBSTONE.size
 
+
+#: No record of a ledger's state is larger.
+_RECORD_BYTES_MAX: Final = record_format.HEAD_BYTES + openings.BYTES_MAX
+_OF_NO_LEDGER: Final = (records.ModeRecord, records.ForgetRecord, record_format.Announced)
 
 _NO_MARK: Final = Position(0, 0)
 
@@ -391,6 +395,9 @@ class _Window:
         self._at += _LEDGER.size
         state = admission.UNKNOWN
         for _ in range(count):
+            if self._at + _RECORD_BYTES_MAX > len(self._data):
+                self._need(record_format.HEAD_BYTES)
+                self._need(record_format.size_at(self._data, self._at))
             record = self._next_record()
             if record.ledger_id != number:
                 raise bad(Fault.RANGE, f"a record of another ledger than {number}")
@@ -399,10 +406,8 @@ class _Window:
         return record_format.ledger_id(number), kept
 
     def _next_record(self) -> LedgerRecord:
-        self._need(record_format.HEAD_BYTES)
-        self._need(record_format.size_at(self._data, self._at))
         record, self._at = record_format.parse(self._data, self._at, len(self._data))
-        if isinstance(record, records.ModeRecord | records.ForgetRecord | record_format.Announced):
+        if isinstance(record, _OF_NO_LEDGER):
             raise bad(Fault.KIND, f"not of a ledger's state, before {self._next}")
         return record
 

@@ -250,32 +250,29 @@ class BookieServer:
         if (crowded := self._capacity.crowded(opening.ledger_id)) is not None:
             answer.refuse(crowded)
             return
+
+        def begin(turn: StoreTurn) -> None:
+            self._begin(self._open_again(event, answer, turn), answer)
+
+        peer, size_bytes = answer.replies.peer, openings.memory_of(opening)
         try:
-            turn = self._store_reads.enter(answer.replies.peer, openings.memory_of(opening))
+            self._store_reads.enter(peer, begin, answer.refuse, size_bytes=size_bytes)
         except errors.ProtocolError as error:
             answer.refuse(error)
-            return
-        self._begin(self._open_again(event, answer, turn), answer)
 
     async def _open_again(
         self, event: admission.OpenWanted, answer: _Answer, turn: StoreTurn
     ) -> None:
         ledger_id, token = event.opening.ledger_id, event.opening.create_token
         try:
-            standing = await self._standing(turn, ledger_id)
+            standing = await self._store_reads.answer(
+                turn, lambda: self.standing(ledger_id), found=_stands
+            )
         except errors.ProtocolError as error:
             answer.refuse(error)
             return
         buried = self._memory.buried(ledger_id, token)
         self._change(ledger_id, replace(event, buried=buried, standing=standing), answer)
-
-    async def _standing(self, turn: StoreTurn, ledger_id: LedgerId) -> admission.Standing:
-        """Read what metadata says of a ledger; raises as ``StoreReads.answer`` does."""
-        return await self._store_reads.answer(
-            turn,
-            lambda: self.standing(ledger_id),
-            found=lambda standing: isinstance(standing, admission.Stands),
-        )
 
     def _ack(self, answer: _Answer) -> None:
         _, numbers = self._acked.setdefault(id(answer.replies), (answer.replies, []))
@@ -322,7 +319,9 @@ class BookieServer:
         if admission.AskMetadata() in self._ledger(ledger_id).decided(event):
             if (crowded := self._capacity.crowded(ledger_id)) is not None:
                 raise crowded
-            standing = await self._standing(self._store_reads.enter(self._fencing), ledger_id)
+            standing = await self._store_reads.read(
+                self._fencing, lambda: self.standing(ledger_id), found=_stands
+            )
             buried = self._memory.buried(ledger_id, create_token)
             event = replace(event, buried=buried, standing=standing)
         await self._settle(ledger_id, event)
@@ -481,6 +480,11 @@ class BookieServer:
 
     def _shutting_down(self) -> errors.ShuttingDown:
         return errors.ShuttingDown(f"{self._bookie_id} is stopping; go to another bookie")
+
+
+def _stands(standing: admission.Standing) -> bool:
+    """Does metadata have the ledger?"""
+    return isinstance(standing, admission.Stands)
 
 
 def _nothing() -> None:

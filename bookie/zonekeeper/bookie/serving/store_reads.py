@@ -1,16 +1,20 @@
 """The reads of the metadata store that peers cause: bounded, so that no peer floods the store.
 
 A bookie reads metadata before it takes in a ledger that it does not know, and before it ends a
-limbo. Peers ask for both, and so may strangers. Four rules bound the reads:
+limbo. Peers ask for both, and so may strangers. Five rules bound the reads:
 
 * At most ``AT_ONCE`` are under way, and at most ``WAITING_MAX`` wait, for requests that take at
   most ``WAITING_BYTES_MAX``. Peers take turns.
 * A peer whose last read found nothing is a *stranger*, until one of its reads finds something.
   Strangers have a way of their own: one read at a time, and one in ``STRANGERS_EVERY_MS``. So they
   do not delay the others. If too many reads wait, the newest ones of strangers are refused.
+* Of one stranger no more reads wait than may begin before they are given up (``STRANGERS_MAX``).
 * A read that has no answer in time is given up, and raises ``MetadataAway``.
 * No answer is kept or shared. A ledger may be created while its absence is being read, so what an
   earlier read found says nothing to a later request.
+
+A request that waits is two callbacks, and no task: ten thousand tasks that end in one moment hold
+up the event loop for seconds.
 
 Not promised: a peer that opens stream after stream is no stranger at first on each of them. Then
 ``AT_ONCE`` alone bounds its reads.
@@ -19,7 +23,7 @@ Not promised: a peer that opens stream after stream is no stranger at first on e
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from zonekeeper.placement.base.ids import BookieId
@@ -35,21 +39,31 @@ STRANGERS_EVERY_MS: Final = 20
 #: The longest time that a read waits for its turn, and then for its answer.
 TURN_TIMEOUT_MS: Final = 10_000
 ANSWER_TIMEOUT_MS: Final = 5_000
+#: The most reads of one stranger that wait.
+STRANGERS_MAX: Final = TURN_TIMEOUT_MS // STRANGERS_EVERY_MS
 
 
 class Peer:
     """The one that causes reads, where a request does not say on which stream it came."""
 
 
+#: What a caller of ``enter`` is told, once: that its turn has come, or why it does not come.
+OnTurn: TypeAlias = Callable[["StoreTurn"], None]
+OnRefusal: TypeAlias = Callable[[errors.ProtocolError], None]
+
+
 class StoreTurn:
     """One read, from its request to its end."""
 
-    __slots__ = ("given", "has_begun", "is_strangers", "peer", "size_bytes")
+    __slots__ = ("given", "has_begun", "is_strangers", "peer", "refused", "size_bytes", "timer")
 
-    def __init__(self, peer: object, size_bytes: int) -> None:
+    def __init__(self, peer: object, size_bytes: int, given: OnTurn, refused: OnRefusal) -> None:
         self.peer = peer
         self.size_bytes = size_bytes
-        self.given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.given = given
+        self.refused = refused
+        #: Gives up the wait for the turn.
+        self.timer: asyncio.TimerHandle | None = None
         self.has_begun = False
         self.is_strangers = False
 
@@ -65,6 +79,10 @@ class _Queue:
     def __len__(self) -> int:
         return self._count
 
+    def of(self, peer: object) -> int:
+        """Give the number of turns of a peer."""
+        return len(self._by_peer.get(peer, ()))
+
     def add(self, turn: StoreTurn) -> None:
         self._by_peer.setdefault(turn.peer, {})[turn] = None
         self._count += 1
@@ -78,9 +96,9 @@ class _Queue:
             self._by_peer.move_to_end(turn.peer)
         return turn
 
-    def newest(self) -> StoreTurn:
-        """Take the newest turn of the peer whose turn is last."""
-        turn = next(reversed(self._by_peer[next(reversed(self._by_peer))]))
+    def newest(self, peer: object | None = None) -> StoreTurn:
+        """Take the newest turn of a peer, by default of the one whose turn is last."""
+        turn = next(reversed(self._by_peer[peer or next(reversed(self._by_peer))]))
         self.drop(turn)
         return turn
 
@@ -133,22 +151,46 @@ class StoreReads:
 
         Raises ``TooManyRequests``, ``ShuttingDown``, ``MetadataAway``, or what ``ask`` raises.
         """
-        return await self.answer(self.enter(peer), ask, found=found)
+        given: asyncio.Future[StoreTurn] = asyncio.get_running_loop().create_future()
 
-    def enter(self, peer: object, size_bytes: int = 0) -> StoreTurn:
+        # Either may come in the moment in which the caller is cancelled.
+        def begin(turn: StoreTurn) -> None:
+            if not given.done():
+                given.set_result(turn)
+
+        def refuse(error: errors.ProtocolError) -> None:
+            if not given.done():
+                given.set_exception(error)
+                given.exception()  # a caller that is cancelled does not look
+
+        turn = self.enter(peer, begin, refuse)
+        try:
+            await given
+        except asyncio.CancelledError:
+            self._leave(turn)
+            raise
+        return await self.answer(turn, ask, found=found)
+
+    def enter(
+        self, peer: object, given: OnTurn, refused: OnRefusal, *, size_bytes: int = 0
+    ) -> StoreTurn:
         """Wait for a turn from now on; raises ``TooManyRequests`` or ``ShuttingDown``.
 
-        The caller goes on with ``answer``. Until the turn is given, its request takes
-        ``size_bytes`` of memory.
+        Either ``given`` is called, perhaps within this call, and its caller goes on with
+        ``answer``; or ``refused`` is, later. Until then the request takes ``size_bytes`` of memory.
         """
         if self._ended:
             raise self._stopping()
         is_stranger = peer in self._strangers
+        if is_stranger and self._strange.of(peer) >= STRANGERS_MAX:
+            raise self._too_many()
         while self.waiting >= WAITING_MAX or self.waiting_bytes + size_bytes > WAITING_BYTES_MAX:
             if is_stranger or not self._strange:
                 raise self._too_many()
             _refuse(self._strange.newest(), self._too_many())
-        turn = StoreTurn(peer, size_bytes)
+        turn = StoreTurn(peer, size_bytes, given, refused)
+        loop = asyncio.get_running_loop()
+        turn.timer = loop.call_later(TURN_TIMEOUT_MS / 1_000, self._give_up, turn)
         (self._strange if is_stranger else self._known).add(turn)
         self._begin_some()
         return turn
@@ -156,13 +198,8 @@ class StoreReads:
     async def answer(
         self, turn: StoreTurn, ask: Callable[[], Awaitable[T]], *, found: Callable[[T], bool]
     ) -> T:
-        """Ask the store in a turn; see ``read``."""
+        """Ask the store in a turn that was given; see ``read``."""
         try:
-            try:
-                async with asyncio.timeout(TURN_TIMEOUT_MS / 1_000):
-                    await turn.given
-            except TimeoutError as error:
-                raise self._too_many() from error
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT_MS / 1_000):
                     answer = await ask()
@@ -185,13 +222,23 @@ class StoreReads:
 
     def _leave(self, turn: StoreTurn) -> None:
         if not turn.has_begun:
-            self._known.drop(turn)
-            self._strange.drop(turn)
+            self._drop(turn)
             return
         self.under_way -= 1
         if turn.is_strangers:
             self._serves_stranger = False
         self._begin_some()
+
+    def _drop(self, turn: StoreTurn) -> None:
+        """Take a turn out that waits; its caller is told nothing."""
+        self._known.drop(turn)
+        self._strange.drop(turn)
+        _settle(turn)
+
+    def _give_up(self, turn: StoreTurn) -> None:
+        refused = turn.refused
+        self._drop(turn)
+        refused(self._too_many())
 
     def _begin_some(self) -> None:
         """Begin the reads whose turn it is."""
@@ -215,8 +262,9 @@ class StoreReads:
     def _begin(self, turn: StoreTurn) -> None:
         self.under_way += 1
         turn.has_begun = True
-        if not turn.given.done():  # else it was cancelled in this moment, and leaves next
-            turn.given.set_result(None)
+        given = turn.given
+        _settle(turn)
+        given(turn)
 
     def _judge(self, peer: object, *, is_known: bool) -> None:
         if is_known == (peer not in self._strangers):
@@ -227,12 +275,17 @@ class StoreReads:
         else:
             self._strangers.add(peer)
             self._known.move(peer, self._strange)
+            if self._strange.of(peer) > STRANGERS_MAX:
+                error = self._too_many()
+                while self._strange.of(peer) > STRANGERS_MAX:
+                    _refuse(self._strange.newest(peer), error)
 
     def _too_many(self) -> errors.TooManyRequests:
         return errors.TooManyRequests(
             f"{self._bookie}: {self.waiting} requests of {self.waiting_bytes} bytes wait until it "
             f"has read the metadata of ledgers that it does not know; at most {WAITING_MAX} of "
-            f"{WAITING_BYTES_MAX} bytes may, for {TURN_TIMEOUT_MS} ms"
+            f"{WAITING_BYTES_MAX} bytes may, for {TURN_TIMEOUT_MS} ms, and {STRANGERS_MAX} of a "
+            "peer whose last ledger was not there"
         )
 
     def _stopping(self) -> errors.ShuttingDown:
@@ -240,6 +293,18 @@ class StoreReads:
 
 
 def _refuse(turn: StoreTurn, error: errors.ProtocolError) -> None:
-    if not turn.given.done():
-        turn.given.set_exception(error)
-        turn.given.exception()  # a request that was cancelled before it waited does not look
+    """Refuse a turn that was taken out of its queue."""
+    refused = turn.refused
+    _settle(turn)
+    refused(error)
+
+
+def _settle(turn: StoreTurn) -> None:
+    """Let go of what a turn that does not wait any more would be told; that may be large."""
+    turn.given, turn.refused = _nothing, _nothing
+    if turn.timer is not None:
+        turn.timer.cancel()
+
+
+def _nothing(_: object) -> None:
+    """Do nothing: the turn does not wait any more."""

@@ -381,7 +381,7 @@ def _parse_open(raw: _Raw, _: _Frames) -> Item:
     raw.check(flags=_WAS_OPEN, tail=range(openings.BYTES_MIN, openings.BYTES_MAX + 1))
     return Open(
         number=raw.number,
-        opening=openings.parse(raw.tail),
+        opening=openings.parse_peers(raw.tail),
         was_open=bool(raw.flags & _WAS_OPEN),
     )
 

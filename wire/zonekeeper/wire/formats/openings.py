@@ -24,6 +24,9 @@ from zonekeeper.wire.formats.errors import Fault, FormatError
 
 #: Enough for any ensemble that a policy allows, with names as long as those of domains.
 BYTES_MAX: Final = (1 << 16) - 1
+#: No peer may name more bookies, eight times as many as a policy allows. Names of a few bytes are
+#: many objects, which take milliseconds to make. What is on a disk may name more of them.
+BOOKIES_MAX: Final = 256
 
 _FIXED: Final = struct.Struct(f">QQ{MASTER_KEY_BYTES}sHHHHB")
 _NAME: Final = struct.Struct(">H")
@@ -88,7 +91,7 @@ def spell(opening: FragmentOpening) -> bytes:
 
 def size_of(opening: FragmentOpening) -> int:
     """Give the number of bytes of an opening, without spelling it."""
-    names = sum(_NAME.size + len(bookie.encode()) for bookie in opening.ensemble)
+    names = len("".join(opening.ensemble).encode()) + _NAME.size * len(opening.ensemble)
     return _FIXED.size + names + (TOKEN_BYTES if opening.create_token else 0)
 
 
@@ -116,6 +119,13 @@ def parse_token(spelled: bytes) -> int:
     if not 0 < token < entries.ID_END:
         raise _bad(Fault.RANGE, f"create token {token}")
     return int(token)
+
+
+def parse_peers(data: bytes) -> FragmentOpening:
+    """Parse an opening that a peer has sent; raises ``FormatError``, also for too many bookies."""
+    if len(data) >= _FIXED.size and (named := _FIXED.unpack_from(data)[3]) > BOOKIES_MAX:
+        raise _bad(Fault.COUNT, f"{named} bookies, at most {BOOKIES_MAX} may be named")
+    return parse(data)
 
 
 def parse(data: bytes) -> FragmentOpening:
