@@ -181,7 +181,7 @@ def log_bytes(world: World) -> int:
 
 def patient(bookie: Started) -> AbstractAsyncContextManager[BookieLink]:
     """A link that waits for an answer: the flood, and the machine, keep the bookie busy."""
-    return linked(grpc_edge.name_of(BOOKIE, INSTANCE), bookie.grpc)
+    return linked(BookieId(grpc_edge.name_of(BOOKIE, INSTANCE)), bookie.grpc)
 
 
 async def a_newcomer_is_served(bookie: Started) -> None:
