@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.crash import exploring, test_mutants
-from tests.simulation import campaign, test_directed_mutants
+from tests.simulation import campaign, test_directed_mutants, test_standing_mutants
 from tests.simulation.planting import Mutant
 from tests.simulation.profiles import PROFILES
 from zonekeeper.bookie.formats.arrival_scan import DamagedLogError
@@ -73,6 +73,10 @@ def _looks(mutant: Mutant, first: int) -> Iterator[tuple[str, str | None, str, s
     if mutant.number in test_directed_mutants.SCENARIOS:
         name = test_directed_mutants.SCENARIOS[mutant.number].__name__.replace("_", " ")
         shown = test_directed_mutants.is_shown(mutant.number)
+        yield "directed", "1 scenario" if shown else None, "1 scenario", name
+    for played in test_standing_mutants.SHOWN_BY.get(mutant.number, ()):
+        name = test_standing_mutants.name_of(played).removeprefix("test_").replace("_", " ")
+        shown = test_directed_mutants.fails_with(mutant.patches(), played)
         yield "directed", "1 scenario" if shown else None, "1 scenario", name
     if mutant.in_crash_states is not None:
         bound = f"{test_mutants.BUDGET} states"

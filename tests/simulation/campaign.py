@@ -18,6 +18,7 @@ from tests.simulation.planting import Mutant
 from tests.simulation.profiles import PROFILES
 from tests.simulation.reading_mutants import READING_MUTANTS
 from tests.simulation.scenarios import Scenario
+from tests.simulation.standing_mutants import STANDING_MUTANTS
 from tests.simulation.storage_mutants import STORAGE_MUTANTS
 from tests.simulation.sync_mutants import SYNC_MUTANTS
 
@@ -30,6 +31,7 @@ BUGS: Final[Mapping[int, Mutant]] = {
     **SYNC_MUTANTS,
     **STORAGE_MUTANTS,
     **READING_MUTANTS,
+    **STANDING_MUTANTS,
 }
 
 

@@ -345,6 +345,8 @@ class Machine:
         )
 
     def _forgets(self, ledger_id: LedgerId) -> None:
+        if self._life is not None and self._life.bookie is not None:
+            self._life.bookie.fenced.discard(ledger_id)  # its id may come again
         self._around.note(seen.Collected(bookie=self.id, ledger=ledger_id))
 
     def _index_after(self) -> MemoryOrdered:

@@ -31,14 +31,15 @@ from zonekeeper.replication.repair.copying import Copier
 from zonekeeper.replication.repair.ledger_repair import Obstacle
 from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.wire.formats import entries, errors
+from zonekeeper.wire.formats.digests import MasterKey
 
 
 def _checkpoints_forget() -> Sequence[Patch]:
-    def kept(self: Memory, some: Iterable[Ledger]) -> list[Ledger]:
+    def rendered(self: Memory, some: Iterable[Ledger]) -> list[bytes]:
         del self, some
         return []
 
-    return [(Memory, "kept", kept)]
+    return [(Memory, "rendered", rendered)]
 
 
 def _digests_are_not_compared() -> Sequence[Patch]:
@@ -56,7 +57,17 @@ def _deleted_ledgers_are_opened_anew() -> Sequence[Patch]:
         del state, event
         return None
 
-    return [(admission, "_no_longer_here", no_longer_here)]
+    def unproven(
+        ledger_id: LedgerId,
+        standing: admission.Standing | None,
+        key: MasterKey,
+        create_token: int,
+    ) -> Sequence[admission.Effect] | None:
+        gone = isinstance(standing, admission.Gone)
+        return None if gone else original(ledger_id, standing, key, create_token)
+
+    original = admission._unproven
+    return [(admission, "_no_longer_here", no_longer_here), (admission, "_unproven", unproven)]
 
 
 def _any_word_ends_limbo() -> Sequence[Patch]:
@@ -80,7 +91,11 @@ def _newcomers_are_not_asked() -> Sequence[Patch]:
         del bookies, starts
         return {}
 
-    return [(newcomers, "started_again", none)]
+    async def no_checks(*asked: object) -> list[Check]:
+        del asked
+        return []
+
+    return [(newcomers, "started_again", none), (newcomers, "checks", no_checks)]
 
 
 def _what_did_not_fit_is_skipped() -> Sequence[Patch]:
@@ -170,14 +185,14 @@ STORAGE_MUTANTS: Final[Mapping[int, Mutant]] = {
         number=35,
         what="newcomers are not asked in which start they are",
         profile="newcomers",
-        within_seeds=300,
+        within_seeds=400,
         patches=_newcomers_are_not_asked,
     ),
     36: Mutant(
         number=36,
         what="a repair skips what did not fit into a reply",
         profile="upkeep",
-        within_seeds=100,
+        within_seeds=600,
         patches=_what_did_not_fit_is_skipped,
     ),
     37: Mutant(

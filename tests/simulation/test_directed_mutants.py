@@ -319,15 +319,15 @@ def test_a_scenario_shows_its_bug(number: int) -> None:
 def test_a_test_of_a_scenario_fails_by_the_bug_that_it_is_about(
     number: int, played: Callable[[], None]
 ) -> None:
-    assert _fails_with(MUTANTS[number].patches(), played)
+    assert fails_with(MUTANTS[number].patches(), played)
 
 
 def is_shown(number: int) -> bool:
     """Does the scenario of a bug fail when it is there?"""
-    return _fails_with(MUTANTS[number].patches(), partial(play, SCENARIOS[number]))
+    return fails_with(MUTANTS[number].patches(), partial(play, SCENARIOS[number]))
 
 
-def _fails_with(patches: Sequence[Patch], played: Callable[[], None]) -> bool:
+def fails_with(patches: Sequence[Patch], played: Callable[[], None]) -> bool:
     """Does something fail by what it asserts, or by a ledger that cannot be, and nothing else?"""
     shown = False
     try:
@@ -360,7 +360,7 @@ def test_acks_of_an_earlier_term_are_seen_if_they_count(played: Callable[[], Non
         return self.seats[place_of[id(self), term]]
 
     patches = [(Seating, "open", note), (Seating, "of", whoever_sits_there)]
-    assert _fails_with(patches, played)
+    assert fails_with(patches, played)
 
 
 def test_each_scenario_of_writers_and_recoveries_has_a_directed_test_of_its_number() -> None:
