@@ -7,7 +7,7 @@ directed tests.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from types import MappingProxyType
@@ -191,10 +191,8 @@ def _ensembles_are_committed_early() -> list[Patch]:
         newest = self.fragments[-1]
 
         def decide(ledger: LedgerMetadata) -> LedgerMetadata | None:
-            if ledger.is_closed:
-                return None
-            fragments = ledger_metadata.grown(ledger.fragments, newest)
-            return dataclasses.replace(ledger, fragments=fragments)
+            grown = ledger_metadata.grown(ledger.fragments, newest)
+            return None if ledger.is_closed else dataclasses.replace(ledger, fragments=grown)
 
         await ledgers.change(self._bookies.cluster, self._reading.sealer.ledger_id, decide)
         return outcome
@@ -202,8 +200,15 @@ def _ensembles_are_committed_early() -> list[Patch]:
     def unchecked(before: LedgerMetadata, after: LedgerMetadata) -> None:
         del before, after
 
+    closes: Callable[..., Awaitable[LedgerMetadata]] = Recovery._close
+
+    async def over_its_own(self: Recovery, taken: LedgerMetadata, *given: object) -> LedgerMetadata:
+        stored = await ledgers.read(self.bookies.cluster, self.ledger_id, sync=True)
+        return await closes(self, taken if stored is None else stored.metadata, *given)
+
     return [
         (recovery._InMemory, "change", change),
+        (Recovery, "_close", over_its_own),
         (ledger_metadata, "check_update", unchecked),
     ]
 
