@@ -13,20 +13,21 @@ from zonekeeper.client.sessions.owner import Owner
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.bookies.registration import Registrar
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
-from zonekeeper.metadata.store.store import Check, Versioned
+from zonekeeper.metadata.store.store import Check, Versioned, Write
 from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.replication.view.rereading import Reread
 
 
 def _earlier_starts_go_on() -> Sequence[Patch]:
-    async def overlooks(self: Registrar) -> None:
-        del self
+    async def unguarded(self: Registrar, writes: list[Write], *, refuse: bool) -> list[Write]:
+        del self, refuse
+        return writes
 
     def is_former(self: Registrar, node: Versioned, path: str) -> bool:
         del self, node, path
         return True
 
-    return [(Registrar, "_refuse_superseded", overlooks), (Registrar, "_is_former", is_former)]
+    return [(Registrar, "_guarded", unguarded), (Registrar, "_is_former", is_former)]
 
 
 def _swaps_check_no_gate() -> Sequence[Patch]:
