@@ -9,6 +9,7 @@ import pytest
 
 from tests.replication.repair_lab import (
     Bench,
+    cut_short,
     go_on_elsewhere,
     lost_one,
     payload,
@@ -160,6 +161,22 @@ async def test_s82_an_entry_that_reached_too_few_is_put_where_it_is_missing(benc
     assert await bench.ensemble(writer.ledger_id) == writer.ensemble
     assert await bench.lacks(writer.ledger_id) == []
     assert {cause for _, _, cause in bench.moved()} == {"holes"}
+
+
+@pytest.mark.parametrize("which", ["the one that is looked at", "the sources", "all"])
+@played()
+async def test_replies_that_are_cut_short_hide_no_hole(bench: Bench, which: str) -> None:
+    writer, behind = await one_behind(bench)
+    await writer.close()
+    bench.lab.door(behind).held.clear()
+    bench.lab.door(behind).holding = False
+    for bookie in writer.ensemble:
+        if which == "all" or (bookie == behind) == (which == "the one that is looked at"):
+            bench.lab.door(bookie).spoil = cut_short
+    assert [who for who, _ in await bench.lacks(writer.ledger_id)] == [behind] * 5
+    assert (await bench.attempt(writer.ledger_id, behind)).done
+    assert await bench.ensemble(writer.ledger_id) == writer.ensemble
+    assert await bench.lacks(writer.ledger_id) == []
 
 
 @played()
