@@ -37,6 +37,10 @@ class AuditorMetrics:
     written_off_total: int = 0
     #: How many times a mark could not be read.
     unreadable_marks_total: int = 0
+    # ── abandoned ledgers ──
+    #: Open ledgers whose writer's process has had no session for ``repair.abandonedAfter``.
+    abandoned_ledgers: int = 0
+    abandoned_closed_total: int = 0
     # ── the placement check ──
     #: Ledgers by level, as the last placement check found them.
     ledgers_by_placement: Counter[str] = field(default_factory=Counter)
