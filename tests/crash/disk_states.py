@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from zonekeeper.bookie.disk.memory_content import Content
 from zonekeeper.bookie.disk.memory_files import (
     Inode,
     MemoryFileSystem,
@@ -148,21 +149,21 @@ def _disk_of(
     ways: Sequence[Sequence[object]],
     chosen: Sequence[object],
 ) -> MemoryFileSystem:
-    contents: dict[int, bytes] = {}
+    contents: dict[int, Content] = {}
     at = 0
     for inode, of_inode in zip(inodes, ways, strict=True):
-        content = bytearray(inode.durable)
+        content = inode.durable.copied()
         for way in chosen[at : at + len(of_inode)]:
             assert isinstance(way, tuple)
             for piece in way:
                 _apply(content, piece)
         at += len(of_inode)
-        contents[id(inode)] = bytes(content)
+        contents[id(inode)] = content
     files = MemoryFileSystem()
     made: dict[int, Inode] = {}
     for name, inode in sorted(names.items()):
         if id(inode) not in made:
-            data = contents[id(inode)]
-            made[id(inode)] = Inode(seen=bytearray(data), durable=data)
+            content = contents[id(inode)]
+            made[id(inode)] = Inode(seen=content.copied(), durable=content)
         files._seen[name] = files._durable[name] = made[id(inode)]
     return files

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from zonekeeper.bookie.disk.files import BLOCK_BYTES, Buffer, Space, check_name
+from zonekeeper.bookie.disk.memory_content import Content
 
 SECTOR_BYTES = 512
 
@@ -52,9 +53,9 @@ class Inode:
     """One file's bytes, without its names."""
 
     #: The content that the process sees.
-    seen: bytearray = field(default_factory=bytearray)
-    #: The content that a crash cannot take.
-    durable: bytes = b""
+    seen: Content = field(default_factory=Content)
+    #: The content that a crash cannot take. It is replaced, and never changed.
+    durable: Content = field(default_factory=Content)
     #: The changes that are not in ``durable``, oldest first.
     pending: list[WrittenBytes | Resize] = field(default_factory=list)
 
@@ -177,7 +178,7 @@ class MemoryFileSystem:
             inode = names[name]
             if id(inode) not in kept:
                 content = after_crash(inode, chance)
-                kept[id(inode)] = Inode(seen=bytearray(content), durable=content)
+                kept[id(inode)] = Inode(seen=content.copied(), durable=content)
             after._seen[name] = after._durable[name] = kept[id(inode)]
         return after
 
@@ -220,7 +221,7 @@ class MemoryFile:
     def read(self, offset: int, size: int) -> bytes:
         """Read up to ``size`` bytes; less only at the end of the file."""
         self._check("read")
-        return bytes(self._inode.seen[offset : offset + size])
+        return self._inode.seen.read(offset, size)
 
     def read_into(self, offset: int, into: memoryview) -> int:
         """Fill a buffer; give the number of bytes read, less only at the end of the file."""
@@ -263,10 +264,10 @@ class MemoryFile:
         finally:
             # Failed or not, the kernel has nothing left to write: each change is durable or lost.
             self._inode.pending = []
-        content = bytearray(self._inode.durable)
+        content = self._inode.durable.copied()
         for change in pending:
             _apply(content, change)
-        self._inode.durable = bytes(content)
+        self._inode.durable = content
 
     def close(self) -> None:
         """Close the file; this makes nothing durable."""
@@ -288,9 +289,9 @@ _KEPT = 0.5
 _TORN = 0.25
 
 
-def after_crash(inode: Inode, chance: CrashChance) -> bytes:
+def after_crash(inode: Inode, chance: CrashChance) -> Content:
     """Give a file's bytes as one power loss may leave them."""
-    content = bytearray(inode.durable)
+    content = inode.durable.copied()
     for change in inode.pending:
         if isinstance(change, WrittenBytes) and chance.random() < _TORN:
             for piece in sectors(change):
@@ -298,7 +299,7 @@ def after_crash(inode: Inode, chance: CrashChance) -> bytes:
                     _apply(content, piece)
         elif chance.random() < _KEPT:
             _apply(content, change)
-    return bytes(content)
+    return content
 
 
 def sectors(write: WrittenBytes) -> list[WrittenBytes]:
@@ -313,13 +314,11 @@ def sectors(write: WrittenBytes) -> list[WrittenBytes]:
     return pieces
 
 
-def _apply(content: bytearray, change: WrittenBytes | Resize) -> None:
+def _apply(content: Content, change: WrittenBytes | Resize) -> None:
     if isinstance(change, Resize):
-        del content[change.size :]
-        content.extend(bytes(change.size - len(content)))
-        return
-    content.extend(bytes(max(0, change.offset - len(content))))
-    content[change.offset : change.offset + len(change.data)] = change.data
+        content.resize(change.size)
+    else:
+        content.write(change.offset, change.data)
 
 
 def _apply_name(names: dict[str, Inode], change: NameChange) -> None:

@@ -70,7 +70,10 @@ class Pool:
 
     def total(self, weighting: Weighting) -> int:
         """Give the sum of the weights of all bookies."""
-        unknown, capped = self._bounds(weighting)
+        return self._total(weighting, self._bounds(weighting))
+
+    def _total(self, weighting: Weighting, bounds: tuple[int, int]) -> int:
+        unknown, capped = bounds
         over = 0 if weighting.cap is None else (len(self) - capped) * weighting.cap
         return unknown * weighting.of(0) + self._sums[capped] - self._sums[unknown] + over
 
@@ -81,9 +84,10 @@ class Pool:
 
         The caller must know that there is a bookie that is not barred.
         """
-        total = self.total(weighting)
+        bounds = self._bounds(weighting)
+        total = self._total(weighting, bounds)
         for draws in range(1, DRAWS_MAX + 1):
-            drawn = self._ids[self._index_at(int(chance.random() * total), weighting)]
+            drawn = self._ids[self._index_at(int(chance.random() * total), weighting, bounds)]
             if drawn not in barred:
                 return drawn, draws
         weights = {
@@ -100,9 +104,9 @@ class Pool:
             return unknown, len(self)
         return unknown, max(unknown, bisect.bisect_right(self._weights, weighting.cap))
 
-    def _index_at(self, point: int, weighting: Weighting) -> int:
+    def _index_at(self, point: int, weighting: Weighting, bounds: tuple[int, int]) -> int:
         """Give the index of the bookie whose share of the total weight contains a point."""
-        unknown, capped = self._bounds(weighting)
+        unknown, capped = bounds
         weight = weighting.of(0)
         if point < unknown * weight:
             return point // weight

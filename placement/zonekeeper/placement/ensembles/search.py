@@ -147,7 +147,7 @@ class _Descent:
     def __init__(self, board: Board, goal: Goal, chance: Chance, steps_max: int) -> None:
         self._goal, self._chance, self._units = goal, chance, board.units
         self._write, self._size = board.write, len(board.taken)
-        self._open = tuple(at for at, unit in enumerate(board.taken) if unit is None)
+        self._open = tuple([at for at, unit in enumerate(board.taken) if unit is None])
         self._steps_max = steps_max
         self.steps = 0
         self.cut = False
@@ -155,14 +155,18 @@ class _Descent:
         circle = _circle(self._size, board.write, self._open)
         self._windows, self._windows_of = circle.windows, circle.windows_of
         self._near, self._relevant = circle.near, circle.relevant
-        self._zone_units: dict[int, list[int]] = defaultdict(list)
-        for number, unit in enumerate(self._units):
-            self._zone_units[unit.zone].append(number)
-
         #: The bookies that each unit can give at a price that the goal allows.
         self._stock = [_stock(unit, goal.cost_max) for unit in self._units]
-        #: Whether prices must be looked at.
-        self._priced = goal.cost_max < UNLIMITED and any(
+        self._zone_units: dict[int, list[int]] = defaultdict(list)
+        self._zone_left: dict[int, int] = defaultdict(int)
+        for number, unit in enumerate(self._units):
+            self._zone_units[unit.zone].append(number)
+            self._zone_left[unit.zone] += self._stock[number]
+        #: A mask of the zones that have a bookie left.
+        self._alive = _union(_bit(zone) for zone, left in self._zone_left.items() if left)
+
+        #: Whether prices must be looked at. If the goal allows no cost, the stock is free.
+        self._priced = 0 < goal.cost_max < UNLIMITED and any(
             unit.price or unit.fresh < stock
             for unit, stock in zip(self._units, self._stock, strict=True)
             if stock
@@ -171,10 +175,6 @@ class _Descent:
         self._used = [0] * len(self._units)
         self._unit_mask = [0] * len(self._units)
         self._zone_mask: dict[int, int] = dict.fromkeys(self._zone_units, 0)
-        self._zone_left = {
-            zone: sum(self._stock[number] for number in numbers)
-            for zone, numbers in self._zone_units.items()
-        }
         #: By write set: a mask of the zones in it, and the number of its open positions.
         self._spans = [0] * len(self._windows)
         self._gaps = [board.write] * len(self._windows)
@@ -185,6 +185,7 @@ class _Descent:
                 self._put(at, taken, self._clashes_at(at, taken))
 
     def run(self) -> Filling | None:
+        """Search once; what was taken is not given back at the end."""
         if self._clashes > self._goal.clashes_max or not self._may_succeed():
             return None
         return self._fill(0)
@@ -200,7 +201,7 @@ class _Descent:
             return None
         at = self._open[done]
         tried: set[object] = set()
-        for unit, price, clashes in self._options(at):
+        for price, clashes, _, _, unit in self._options(at):
             if signs is not None:
                 sign = (signs[self._units[unit].zone], self._unit_sign(unit, done))
                 if sign in tried:
@@ -213,9 +214,9 @@ class _Descent:
             if self._fits(at, unit):
                 self._take(at, unit, price, clashes)
                 filling = self._fill(done + 1)
-                self._give_back(at, unit, price, clashes)
                 if filling is not None or self.cut:
                     return filling
+                self._give_back(at, unit, price, clashes)
             if signs is None:
                 signs = self._signs(done)
                 tried.add((signs[self._units[unit].zone], self._unit_sign(unit, done)))
@@ -225,20 +226,24 @@ class _Descent:
     # ── taking and giving back ──
 
     def _take(self, at: int, number: int, price: int, clashes: int) -> None:
+        zone = self._units[number].zone
         self._put(at, number, clashes)
         self._used[number] += 1
-        self._zone_left[self._units[number].zone] -= 1
+        self._zone_left[zone] -= 1
+        if not self._zone_left[zone]:
+            self._alive &= ~_bit(zone)
         self._cost += price
 
     def _put(self, at: int, number: int, clashes: int) -> None:
         zone = self._units[number].zone
+        zone_bit = _bit(zone)
         self._at[at] = number
         self._unit_mask[number] |= 1 << at
         self._zone_mask[zone] |= 1 << at
         self._clashes += clashes
         for window in self._windows_of[at]:
             self._gaps[window] -= 1
-            self._spans[window] |= _bit(zone)
+            self._spans[window] |= zone_bit
 
     def _give_back(self, at: int, number: int, price: int, clashes: int) -> None:
         zone = self._units[number].zone
@@ -248,6 +253,7 @@ class _Descent:
         self._clashes -= clashes
         self._used[number] -= 1
         self._zone_left[zone] += 1
+        self._alive |= _bit(zone)
         self._cost -= price
         for window in self._windows_of[at]:
             self._gaps[window] += 1
@@ -256,30 +262,36 @@ class _Descent:
 
     # ── what to try ──
 
-    def _options(self, at: int) -> list[tuple[int, int, int]]:
-        """List units for a position with price and clashes, the most promising first."""
-        near, options, goal = self._near[at], [], self._goal
-        stock, masks, zone_mask = self._stock, self._unit_mask, self._zone_mask
-        draw, log = self._chance.random, math.log
-        cost_left = goal.cost_max - self._cost
-        clashes_left = goal.clashes_max - self._clashes
-        for (number, unit), used in zip(enumerate(self._units), self._used, strict=True):
-            left = stock[number] - used
-            if not left or (unit.zone == NOWHERE and goal.legal):
+    def _options(self, at: int) -> list[tuple[int, int, int, float, int]]:
+        """List units for a position, the most promising first: with price, clashes, crowd, clock.
+
+        A clock is the time of an exponential clock whose rate is the weight: an order by these
+        times is an order by weighted drawing without replacement.
+        """
+        near, options = self._near[at], []
+        units, used, masks, zone_mask = self._units, self._used, self._unit_mask, self._zone_mask
+        legal, draw, log = self._goal.legal, self._chance.random, math.log
+        cost_left = self._goal.cost_max - self._cost
+        clashes_left = self._goal.clashes_max - self._clashes
+        for number, stock in enumerate(self._stock):
+            left = stock - used[number]
+            if not left:
                 continue
-            price = unit.price + (used >= unit.fresh)
+            unit = units[number]
+            zone = unit.zone
+            if zone == NOWHERE and legal:
+                continue
+            price = unit.price + (used[number] >= unit.fresh)
             if price > cost_left:
                 continue
             clashes = self._clashes_at(at, number) if masks[number] & near else 0
             if clashes > clashes_left:
                 continue
-            crowd = (zone_mask[unit.zone] & near).bit_count()
-            # The times of exponential clocks whose rates are the weights: an order by these times
-            # is an order by weighted drawing without replacement.
+            crowd = (zone_mask[zone] & near).bit_count()
             clock = -log(1.0 - draw()) / (unit.weight * left)
             options.append((price, clashes, crowd, clock, number))
         options.sort()
-        return [(number, price, clashes) for price, clashes, _, _, number in options]
+        return options
 
     def _clashes_at(self, at: int, number: int) -> int:
         """Count the write sets of a position that have a member in this unit already."""
@@ -290,17 +302,16 @@ class _Descent:
 
     def _fits(self, at: int, number: int) -> bool:
         """Could every write set of this position still meet the goal if it took this unit?"""
-        zone, need = self._units[number].zone, self._goal.zones
-        alive = 0
-        for other, left in self._zone_left.items():
-            if left and other != NOWHERE:
-                alive |= 1 << other
+        goal, zone_bit = self._goal, _bit(self._units[number].zone)
         for window in self._windows_of[at]:
-            span, gaps = self._spans[window] | _bit(zone), self._gaps[window] - 1
-            missing = need - span.bit_count()
-            if missing > 0 and (gaps < missing or (alive & ~span).bit_count() < missing):
+            span, gaps = self._spans[window] | zone_bit, self._gaps[window] - 1
+            zones = span.bit_count()
+            missing = goal.zones - zones
+            if missing > 0 and (gaps < missing or (self._alive & ~span).bit_count() < missing):
                 return False
-            if self._goal.legal and not self._domains_fit(window, gaps, number):
+            # Where each member has a zone of its own, none shares one.
+            shared = zones < self._write - gaps
+            if shared and goal.legal and not self._domains_fit(window, gaps, number):
                 return False
         return True
 
@@ -358,23 +369,21 @@ class _Descent:
         A zone gives each write set at most one new zone. A zone with only one unit gives each
         write set at most one member.
         """
-        lacking = sum(max(0, self._goal.zones - self._spans[tile].bit_count()) for tile in tiles)
+        lacking = sum([max(0, self._goal.zones - self._spans[tile].bit_count()) for tile in tiles])
+        gapped = [self._windows[tile] for tile in tiles if self._gaps[tile]]
         spread = members = 0
         for zone, left in self._zone_left.items():
-            fresh_tiles = sum(
-                1
-                for tile in tiles
-                if self._gaps[tile] and not self._zone_mask[zone] & self._windows[tile]
-            )
-            units = [
-                number
-                for number in self._zone_units[zone]
-                if self._unit_mask[number] or self._stock[number]
-            ]
-            spread += 0 if zone == NOWHERE else min(left, fresh_tiles)
-            single = self._goal.legal and len(units) == 1 and zone != NOWHERE
-            members += min(left, fresh_tiles) if single else left
+            mask = self._zone_mask[zone]
+            new_zone = min(left, sum([not mask & window for window in gapped]))
+            spread += 0 if zone == NOWHERE else new_zone
+            members += new_zone if self._goal.legal and self._has_one_unit(zone) else left
         return spread >= lacking and members >= len(self._open)
+
+    def _has_one_unit(self, zone: int) -> bool:
+        """Does only one unit of a zone have members or bookies to give?"""
+        numbers = self._zone_units[zone]
+        used = [n for n in numbers if self._unit_mask[n] or self._stock[n]]
+        return len(used) == 1 and zone != NOWHERE
 
     def _least_cost(self, done: int) -> int:
         """Price the open positions with the cheapest bookies of all, whatever their unit."""

@@ -170,6 +170,8 @@ def _cheaper(filling: Filling, goal: Goal, candidates: Candidates, chance: Chanc
 
 def _polished(filling: Filling, goal: Goal, candidates: Candidates, chance: Chance) -> Filling:
     """Reduce clashes of upgrade domains, within a bound, at the same cost and level."""
+    if not filling.clashes:
+        return filling
     board = candidates.board
     in_use = {number for number, unit in enumerate(board.units) if unit.fresh or unit.reserve}
     in_use.update(number for number in board.taken if number is not None)
