@@ -62,7 +62,7 @@ async def is_open(world: Recovering, writer: Writer) -> bool:
 
 
 @recovery_lab.played(given=RULES)
-async def test_s144_the_ledger_of_a_dead_writer_is_closed_and_keeps_what_was_acknowledged(
+async def test_s145_the_ledger_of_a_dead_writer_is_closed_and_keeps_what_was_acknowledged(
     world: Recovering,
 ) -> None:
     async with AsyncExitStack() as stack:
