@@ -11,6 +11,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
   "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
+# What the product needs on one machine; and everything, with Spark, Kubernetes' client and the tools.
+RUNS := $(VENV)/.runs
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
@@ -21,17 +23,26 @@ help: ## say what each target does
 
 install: $(INSTALLED) ## create .venv with everything pinned in requirements.lock, and this project in it
 
-$(INSTALLED): requirements.lock pyproject.toml
+# The product's part first, so that both ways end with the same environment.
+define into_venv
 	@test -n "$(PYTHON)" || { echo "zonekeeper needs Python 3.11 or newer on the PATH (or: make PYTHON=/path/to/python3.11 ...)" >&2; exit 2; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make environments: install its venv module (Debian: apt install python3-venv)" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	for try in 1 2 3; do \
-	  $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock && break; \
+	  $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement $(1) && break; \
 	  test $$try != 3; done # a download that breaks off is not taken up again by pip
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+endef
+
+$(RUNS): requirements.demo.lock pyproject.toml
+	$(call into_venv,requirements.demo.lock)
 	@touch $@
 
-demo: $(INSTALLED) ## run the main job: a bookie dies, a zone goes and comes back, a zone is lost, all under load; a minute and a half
+$(INSTALLED): requirements.lock pyproject.toml
+	$(call into_venv,requirements.lock)
+	@touch $(RUNS) $@
+
+demo: $(RUNS) ## run the main job: a bookie dies, a zone goes and comes back, a zone is lost, all under load; a minute and a half
 	@$(BIN)/zonekeeper local demo
 
 SLOW := contracts or fuzz or processes or crash or simulation or spark or demo or cluster or interop or long
@@ -85,12 +96,15 @@ crds: $(INSTALLED) ## write the custom resource definitions again
 map: $(INSTALLED) ## draw the map of components and rooms again (docs/map.md, docs/map.svg)
 	$(BIN)/python -m tests.repo.drawn.make
 
-lock: $(INSTALLED) ## resolve requirements.lock, and the part of it that the image has, again from pyproject.toml
+lock: $(INSTALLED) ## resolve requirements.lock, and the parts of it that image and demo have, again from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra bookie --extra operator --extra shell \
 	  --constraint requirements.lock --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements.image.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra bookie --extra shell --group editable \
+	  --constraint requirements.lock --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --output-file requirements.demo.lock pyproject.toml
 
 bench: $(INSTALLED) ## print the figures of every benchmark
 	@for file in benchmarks/*.py; do name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "benchmarks.$$name"; done

@@ -58,6 +58,7 @@ DEFAULT_RECORD: Plain = {
         "remindEvery": "1h",
         "bookieRecoveryDelay": "5m",
         "openLedgerGrace": "30s",
+        "abandonedAfter": "0s",
         "bytesPerSecond": "50MiB",
         "respread": True,
         "respreadBytesPerSecond": "10MiB",

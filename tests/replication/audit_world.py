@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from tests.replication import gate_world
 from tests.replication.gate_world import SECOND, GateWorld
 from tests.support import playing
+from zonekeeper.client.api.client import Surroundings
 from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.bookies.link_pool import LinkFactory, LinkPool
 from zonekeeper.metadata.bookies import bookie_records
@@ -46,8 +47,7 @@ class AuditorProcess:
             self.view,
             LinkPool(links or Nowhere(), ClientCounters()),
             name=BookieId(name),
-            chance=random.Random(name),
-            wall_ms=world.wall_ms,
+            surroundings=Surroundings(random.Random(name), world.wall_ms),
         )
         self.metrics = self.auditor.metrics
         self._tasks = [

@@ -87,7 +87,7 @@ class Watch:
 
     @property
     def leads(self) -> bool:
-        return self.watch.counters.leading
+        return self.watch.counters.leading == 1
 
     def watch_as_if_elected(self, world: "GateWorld") -> asyncio.Task[None]:
         """Let it watch beside the elected one, as one that was deposed and does not know it."""

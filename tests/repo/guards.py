@@ -237,16 +237,19 @@ def text_only(root: Path) -> list[str]:
     return [f"{name}: not text" for name, text in tracked_text(root) if "\x00" in text]
 
 
+#: Each pins a part of what requirements.lock pins.
+PARTIAL_LOCKS = ("requirements.image.lock", "requirements.demo.lock")
+
+
 def lock_is_whole(root: Path) -> list[str]:
     """Every dependency is pinned with a hash, and no lock names a place to fetch from.
 
-    What the image has is a part of all that is pinned.
+    What the image and the demo have are parts of all that is pinned.
     """
     offences = []
-    pins, of_image = (
-        _pins(root / name) for name in ("requirements.lock", "requirements.image.lock")
-    )
-    for name, found in (("requirements.lock", pins), ("requirements.image.lock", of_image)):
+    locks = {name: _pins(root / name) for name in ("requirements.lock", *PARTIAL_LOCKS)}
+    pins = locks["requirements.lock"]
+    for name, found in locks.items():
         if "://" in (root / name).read_text():
             offences.append(f"{name}: holds an address")
         offences += [
@@ -254,15 +257,16 @@ def lock_is_whole(root: Path) -> list[str]:
             for package, block in found.items()
             if "--hash=" not in block
         ]
-    offences += [
-        f"requirements.image.lock: {package} is not as in requirements.lock (run make lock)"
-        for package, block in of_image.items()
-        if pins.get(package) != block
-    ]
+        offences += [
+            f"{name}: {package} is not as in requirements.lock (run make lock)"
+            for package, block in found.items()
+            if pins.get(package) != block
+        ]
     config = tomllib.loads((root / "pyproject.toml").read_text())
+    groups = config["dependency-groups"].values()
     wanted = [
         *config["build-system"]["requires"],
-        *config["dependency-groups"]["dev"],
+        *(line for lines in groups for line in lines if isinstance(line, str)),
         *(line for lines in config["project"]["optional-dependencies"].values() for line in lines),
     ]
     for line in wanted:

@@ -152,11 +152,12 @@ def test_a_spoiled_lock_is_caught(house: Path, before: str, after: str) -> None:
     assert guards.lock_is_whole(house) != []
 
 
-def test_an_image_of_other_versions_is_caught(house: Path) -> None:
-    lock = house / "requirements.image.lock"
+@pytest.mark.parametrize("name", guards.PARTIAL_LOCKS)
+def test_a_part_of_other_versions_is_caught(house: Path, name: str) -> None:
+    lock = house / name
     lock.write_text(lock.read_text().replace("click==", "click==1"))
 
-    expected = "requirements.image.lock: click is not as in requirements.lock (run make lock)"
+    expected = f"{name}: click is not as in requirements.lock (run make lock)"
     assert guards.lock_is_whole(house) == [expected]
 
 

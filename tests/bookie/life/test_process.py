@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -29,6 +30,7 @@ from tests.bookie.running import KEY, LEDGER, frame, opening
 from tests.bookie.serving.test_links import Sink, reading
 from tests.support import zookeeper
 from tests.support.certificates import Authority
+from tests.support.exposed import unexplained
 from tests.support.http_port import ask, get
 from zonekeeper.bookie.life import identity
 from zonekeeper.bookie.serving.service import BY_PERSON
@@ -152,6 +154,8 @@ async def test_it_shows_what_it_does_and_what_it_is(world: World) -> None:
         shown = json.loads((await ask(bookie.http_port, get("/state")))[1])
 
         assert status == 200
+        assert unexplained(metrics) == []
+        assert re.search(r"^process_resident_memory_bytes \d{7}", metrics, re.M)
         assert "zonekeeper_bookie_appended_entries_total 20\n" in metrics
         assert "zonekeeper_bookie_read_entries_total 20\n" in metrics
         assert 'zonekeeper_bookie_operation_seconds_count{operation="append"} 20\n' in metrics

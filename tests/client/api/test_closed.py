@@ -49,13 +49,26 @@ async def test_after_its_block_a_client_begins_nothing(lab: Lab) -> None:
 @played()
 async def test_a_ledger_that_is_created_when_its_client_has_ended_gets_no_writer(lab: Lab) -> None:
     async with lab.client() as client:
+        await (await client.create()).close()  # the first one waits for the client's presence, too
         creating = asyncio.ensure_future(client.create())
         await asyncio.sleep(0)
-    with pytest.raises(errors.ClientClosed, match="ledger 0 was created") as ended:
+    with pytest.raises(errors.ClientClosed, match="ledger 1 was created") as ended:
         await creating
     assert ended.value.maybe_applied
     async with lab.client() as other:
-        assert await listed(other) == [LedgerId(0)]
+        assert await listed(other) == [LedgerId(0), LedgerId(1)]
+
+
+@played()
+async def test_a_client_that_ends_before_its_presence_is_there_creates_nothing(lab: Lab) -> None:
+    async with lab.client() as client:
+        creating = asyncio.ensure_future(client.create())
+        await asyncio.sleep(0)
+    with pytest.raises(errors.ClientClosed) as ended:
+        await creating
+    assert not ended.value.maybe_applied
+    async with lab.client() as other:
+        assert await listed(other) == []
 
 
 @played()

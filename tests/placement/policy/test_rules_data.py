@@ -208,6 +208,13 @@ def test_zone_names_are_different_dns_labels(zones: object, messages: list[str])
             'default) + zoneWatch.suspectFor ("1m", the default); set it to 80s or more, so that a '
             "zone is held before its losses are repaired",
         ),
+        (
+            abc(repair={"abandonedAfter": "29s"}),
+            'policy.repair.abandonedAfter: "29s": must be 0s (off) or at least '
+            'zoneWatch.sessionTimeout ("10s", the default) + zoneWatch.sessionTimeout ("10s", the '
+            'default) + zoneWatch.evaluateEvery ("10s", the default); set it to 30s or more, so '
+            "that a writer whose session ends once is not fenced",
+        ),
     ],
 )
 def test_fields_must_agree_with_each_other(given_rules: object, message: str) -> None:
@@ -218,6 +225,8 @@ def test_fields_must_agree_with_each_other(given_rules: object, message: str) ->
     "given_rules",
     [
         abc(repair={"bookieRecoveryDelay": "80s"}),
+        abc(repair={"abandonedAfter": "0s"}),
+        abc(repair={"abandonedAfter": "30s"}),
         abc(zoneWatch={"lowMark": 0.8999, "highMark": 1}),
         abc(zoneWatch={"holdUp": "1h"}),
         abc(quorums={"ack": 3, "ackZones": 3}),

@@ -187,6 +187,7 @@ def policies(draw: st.DrawFn) -> Policy:
             remind_every_ms=draw(minutes),
             bookie_recovery_delay_ms=timeout + every + suspect + draw(ms),
             open_ledger_grace_ms=draw(ms),
+            abandoned_after_ms=draw(st.just(0) | ms.map(lambda more: 2 * timeout + every + more)),
             bytes_per_second=draw(sizes),
             respread=draw(flags),
             respread_bytes_per_second=draw(sizes),

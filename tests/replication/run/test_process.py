@@ -19,6 +19,7 @@ import pytest
 
 from tests.shell.live_world import LiveWorld
 from tests.support import zookeeper
+from tests.support.exposed import unexplained
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import elections, policy_store
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -86,6 +87,8 @@ def test_it_shows_its_numbers_and_state_and_gives_its_votes_back(world: LiveWorl
         assert await get(port, "/readyz") == (200, "ready\n")
         code, text = await get(port, "/metrics")
         assert code == HTTPStatus.OK
+        assert unexplained(text) == []
+        assert re.search(r"^process_resident_memory_bytes \d{7}", text, re.M)
         assert "zonekeeper_autorecovery_ready 1" in text
         assert 'zonekeeper_zone_state{state="down",zone="a"} 1' in text
         assert 'zonekeeper_alert{alert="zoneDown",severity="page",zone="a"} 1' in text

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.shell.live_cluster import WHO, LiveCluster, is_calm, live_cluster, opened, registration
+from zonekeeper.client.api import blocking
 from zonekeeper.metadata.commands.cluster import cluster as cluster_command
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.base.topology import Registration
@@ -134,9 +135,35 @@ def test_a_ledger_lives_and_is_audited_from_beginning_to_end(cluster: LiveCluste
         cluster.call(audit, "lose", "--zone", "a", "--and-one", "--output", "json").stdout
     )
     assert worse["counts"]["safe"] == 0
+    opened = cluster.data(audit, "open")
+    assert opened["counts"] == {
+        "open, and their writer's process has no session": 0,
+        "open, and name no writer": 0,
+        "open, and their writer's process is there": 0,
+        "closed": counts["STRICT"],
+    }
 
     assert cluster.data(ledger, "delete", number, "--yes")["deleted"] == [int(number)]
     assert cluster.call(ledger, "read", number).exit_code == 2
+
+
+def test_an_open_ledger_is_told_by_the_presence_of_its_writer(cluster: LiveCluster) -> None:
+    def counted() -> tuple[int, int]:
+        found = cluster.call(audit, "open", "--output", "json")
+        counts = json.loads(found.stdout)["counts"]
+        gone = counts["open, and their writer's process has no session"]
+        assert found.exit_code == (1 if gone else 0)
+        return gone, counts["open, and their writer's process is there"]
+
+    with blocking.connect(cluster.address) as client:
+        written = client.create()
+        written.append_and_wait(b"an entry")
+        assert counted() == (0, 1)
+    assert counted() == (1, 0)
+    assert str(written.ledger_id) in cluster.call(audit, "open").stdout
+    cluster.text(ledger, "recover", str(written.ledger_id), "--yes")
+    assert counted() == (0, 0)
+    cluster.text(ledger, "delete", str(written.ledger_id), "--yes")
 
 
 # ── orders, each taken back ──

@@ -27,9 +27,11 @@ def page(measures: Measures, boot_epoch: int = 1, *reasons: str) -> str:
     return exposition.render(
         [
             *measures.families(),
-            exposition.single("zonekeeper_bookie_boot_epoch", boot_epoch),
-            exposition.single("zonekeeper_bookie_waiting_bytes", 4_096),
-            exposition.labelled("zonekeeper_bookie_read_only", "reason", dict.fromkeys(reasons, 1)),
+            exposition.single("zonekeeper_bookie_boot_epoch", boot_epoch, "Start."),
+            exposition.single("zonekeeper_bookie_waiting_bytes", 4_096, "Waiting."),
+            exposition.labelled(
+                "zonekeeper_bookie_read_only", "reason", dict.fromkeys(reasons, 1), "Why."
+            ),
         ]
     )
 

@@ -6,7 +6,6 @@ A page is made when it is asked for, from numbers that the bookie has anyway. No
 a page, and no page waits for a disk. ``docs/bookie.md`` lists the metrics.
 """
 
-import time
 from dataclasses import dataclass
 
 from zonekeeper.bookie.life.life import Begun, Conditions
@@ -15,7 +14,7 @@ from zonekeeper.bookie.serving.measuring import Measures
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.wire.formats import exposition
 from zonekeeper.wire.formats.exposition import Family, labelled, single
-from zonekeeper.wire.running import looking, seam
+from zonekeeper.wire.running import looking, process_figures, seam
 from zonekeeper.wire.running.looking import Page, Pages
 
 
@@ -61,11 +60,7 @@ class PagesView:
                 "The bookie and its version, as labels; always 1.",
             ),
             single("zonekeeper_bookie_ready", not self._missing(), "1 if /readyz says so, else 0."),
-            single(
-                "process_cpu_seconds_total",
-                time.process_time(),
-                "CPU time of the process, its threads included.",
-            ),
+            *process_figures.families(),
             *self.measures.families(),
         ]
         if self.begun is not None and self.bookie is not None:

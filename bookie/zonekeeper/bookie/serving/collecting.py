@@ -47,6 +47,7 @@ from zonekeeper.metadata.ledgers.ledger_ids import IdsUsedUpError
 from zonekeeper.metadata.store.errors import SessionLostError, StoreError
 from zonekeeper.metadata.store.store import SessionId
 from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.wire.formats.exposition import number
 
 #: So many ledgers, or a tenth of those that the bookie knows if that is more, go in one round
 #: without a record of their deletion. More of them wait for a person.
@@ -97,26 +98,26 @@ class Looking(Protocol):
 class CollectionCounters:
     """Counters since the start; none ever falls."""
 
-    rounds: int = 0
-    #: Rounds that ended because the metadata could not be read.
-    rounds_failed: int = 0
-    #: Rounds that did nothing because the root is marked as restored.
-    rounds_held: int = 0
-    #: Rounds that collected nothing because too many ledgers are gone without a record.
-    rounds_waited: int = 0
-    #: Ledgers that a listing did not name, and that the second reading did not prove deleted.
-    unproven: int = 0
-    forgotten: int = 0
+    rounds: int = number("Rounds of garbage collection that were begun.")
+    rounds_failed: int = number("Rounds that ended because the metadata could not be read.")
+    rounds_held: int = number("Rounds that did nothing because the root is marked as restored.")
+    rounds_waited: int = number(
+        "Rounds that collected nothing because too many ledgers are gone without a record."
+    )
+    unproven: int = number(
+        "Ledgers that a listing did not name, and that a second reading did not prove deleted."
+    )
+    forgotten: int = number("Deleted ledgers that were collected.")
 
 
 @dataclass(slots=True, kw_only=True)
 class CollectionState:
     """What the last round found."""
 
-    #: 1: the root is marked as restored.
-    restored: int = 0
-    #: Ledgers that are gone without a record, and wait for a person.
-    waiting_ledgers: int = 0
+    restored: int = number("1 if the last round found the root marked as restored, else 0.")
+    waiting_ledgers: int = number(
+        "Ledgers that are gone without a record, and wait for a person's word."
+    )
 
 
 # ── deciding ──

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Final
 
 from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.api.writer import Writer
@@ -22,6 +23,7 @@ from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.client.bookies.grpc_links import GrpcLinks
 from zonekeeper.client.bookies.link_pool import LinkFactory, LinkPool
 from zonekeeper.client.sessions.owner import Owner
+from zonekeeper.client.sessions.presence import WriterPresence
 from zonekeeper.client.sessions.read_session import Reading
 from zonekeeper.client.sessions.recovery import Recovery
 from zonekeeper.client.sessions.write_session import Identity, WriteSession
@@ -35,7 +37,7 @@ from zonekeeper.metadata.cluster.cluster import (
 )
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
-from zonekeeper.metadata.ledgers import ledger_listing, ledgers
+from zonekeeper.metadata.ledgers import ledger_listing, ledgers, presences
 from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.store.errors import NoStoreError
 from zonekeeper.metadata.stores.opening import open_store
@@ -45,6 +47,12 @@ from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.formats import digests, entries
 from zonekeeper.wire.grpc import tls
+
+#: The keys of custom metadata that are not an application's, and what they say.
+_TAKEN: Final = {
+    placement_stamp.KEY: "how entries are placed",
+    presences.KEY: "which process writes the ledger",
+}
 
 LinkMaker = Callable[[asyncio.TaskGroup], LinkFactory]
 
@@ -165,6 +173,7 @@ class Client:
         )
         self._surroundings = surroundings
         self._tasks = tasks
+        self._presence = WriterPresence(cluster, surroundings.chance, tasks)
         self._writers: dict[LedgerId, tuple[Writer, WriteSession]] = {}
 
     async def create(
@@ -190,14 +199,17 @@ class Client:
         arguments.check_flag("deferred_sync", deferred_sync)
         if ledger_id is not None:
             arguments.check_ledger_id(ledger_id)
-        if placement_stamp.KEY in (custom or {}):
-            raise ValueError(
-                f"the custom key {placement_stamp.KEY} is taken: it says how entries are placed"
-            )
+        for key, says in _TAKEN.items():
+            if key in (custom or {}):
+                raise ValueError(f"the custom key {key} is taken: it says {says}")
         policy = self.bookies.policy
         quorums, digest = quorums or policy.quorums, digest or policy.digest
         stamp = placement_stamp.render(quorums, policy.placement, policy.version)
         with boundary.translated("creating a ledger"):
+            ours = {
+                placement_stamp.KEY: stamp,
+                presences.KEY: (await self._presence.name()).encode(),
+            }
             ensemble = self.bookies.choose(quorums)
             ledger = LedgerMetadata(
                 ensemble_size=quorums.ensemble,
@@ -207,7 +219,7 @@ class Client:
                 digest=digest,
                 password=password,
                 created_ms=self._surroundings.wall_ms(),
-                custom=tuple(sorted({**(custom or {}), placement_stamp.KEY: stamp}.items())),
+                custom=tuple(sorted({**(custom or {}), **ours}.items())),
                 create_token=self._token(),
             )
             stored = await ledgers.create(self.cluster, ledger, ledger_id=ledger_id)

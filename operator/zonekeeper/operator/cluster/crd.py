@@ -11,7 +11,7 @@ from typing import Final, assert_never, cast
 from zonekeeper.operator.cluster import desired, quantities
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.placement.base import fields
-from zonekeeper.placement.policy import rules, rules_data
+from zonekeeper.placement.policy import effects, rules, rules_data
 
 _PLURAL: Final = BOOKIE_CLUSTERS.plural
 _RESOURCE: Final = f"{_PLURAL}.{BOOKIE_CLUSTERS.group}"
@@ -235,8 +235,8 @@ def _policy() -> Json:
     standing = rules_data.rules(rules.Policy(placement=rules.PlacementRules(zones=())))
     own = {name: kind for name, kind in rules_data.KINDS.items() if "." in name}
     whole = _object(
-        _tree(own, "The section {}; docs/placement.md describes it.".format, defaults={}),
-        description="The rules that clients, bookies and repair obey; docs/placement.md describes "
+        _tree(own, "The section {}; docs/policy.md describes it.".format, defaults={}),
+        description="The rules that clients, bookies and repair obey; docs/policy.md describes "
         "each. A rule that is left out has its default.",
     )
     for name in own:
@@ -244,7 +244,7 @@ def _policy() -> Json:
         for step in name.split("."):
             level = level["properties"][step]
             default = cast(Mapping[str, object], default)[step]
-        level["description"] = _default_text(name, default)
+        level["description"] = f"{effects.EFFECTS[name]} {_default_text(name, default)}"
     return whole
 
 

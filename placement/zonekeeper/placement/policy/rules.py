@@ -105,6 +105,9 @@ class RepairRules:
     remind_every_ms: int = HOUR_MS
     bookie_recovery_delay_ms: int = 5 * MINUTE_MS
     open_ledger_grace_ms: int = 30 * SECOND_MS
+    #: How long the process of an open ledger's writer may have no session before the ledger is
+    #: closed; 0 means that no ledger is closed for that.
+    abandoned_after_ms: int = 0
     #: For one process; 0 means no limit.
     bytes_per_second: int = 50 * MIB
     respread: bool = True

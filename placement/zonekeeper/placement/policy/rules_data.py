@@ -92,6 +92,7 @@ KINDS: Final[Mapping[str, fields.Kind]] = {
     "repair.remindEvery": fields.Duration(units.MINUTE_MS),
     "repair.bookieRecoveryDelay": fields.Duration(0),
     "repair.openLedgerGrace": fields.Duration(0),
+    "repair.abandonedAfter": fields.Duration(0),
     "repair.bytesPerSecond": fields.Size(units.TIB),
     "repair.respread": fields.Flag(),
     "repair.respreadBytesPerSecond": fields.Size(units.TIB),
@@ -269,6 +270,12 @@ class _Relation:
     fix: Callable[[Policy], str]
 
 
+def _reunion_ms(policy: Policy) -> int:
+    """Give the time within which the process of a living writer surely has a session again."""
+    watch = policy.zone_watch
+    return 2 * watch.session_timeout_ms + watch.evaluate_every_ms
+
+
 def _detection_ms(policy: Policy) -> int:
     """Give the longest time from the loss of a zone until its record says that it is suspect."""
     watch = policy.zone_watch
@@ -326,6 +333,19 @@ _RELATIONS: Final = (
         lambda policy: (
             f"set it to {units.duration_text(_detection_ms(policy))} or more, so that a zone is "
             "held before its losses are repaired"
+        ),
+    ),
+    _Relation(
+        "repair.abandonedAfter",
+        ("zoneWatch.sessionTimeout", "zoneWatch.sessionTimeout", "zoneWatch.evaluateEvery"),
+        "must be 0s (off) or at least",
+        lambda policy: (
+            policy.repair.abandoned_after_ms == 0
+            or policy.repair.abandoned_after_ms >= _reunion_ms(policy)
+        ),
+        lambda policy: (
+            f"set it to {units.duration_text(_reunion_ms(policy))} or more, so that a writer whose "
+            "session ends once is not fenced"
         ),
     ),
 )

@@ -6,19 +6,21 @@ term begins with nothing but what stands in the store.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TypeAlias
 
 from zonekeeper.client.api.client import Surroundings
 from zonekeeper.client.bookies.link_pool import LinkPool
 from zonekeeper.metadata.cluster import elections
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.store.background import alongside
-from zonekeeper.placement.base.chance import Chance
+from zonekeeper.metadata.store.background import alongside, together
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.audit.auditor_term import Term
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.view import View
+
+Duty: TypeAlias = Callable[[Chronicle], Coroutine[None, None, None]]
 
 
 class Auditor:
@@ -31,17 +33,18 @@ class Auditor:
         pool: LinkPool,
         *,
         name: BookieId,
-        chance: Chance,
-        wall_ms: Callable[[], int],
+        surroundings: Surroundings,
+        duties: Sequence[Duty] = (),
     ) -> None:
+        """``duties`` are the other work of the process that leads; each runs until cancelled."""
         #: Of all terms. The end of a term clears the numbers that say how it is now.
         self.metrics = AuditorMetrics()
         self._cluster = cluster
         self._view = view
         self._pool = pool
         self._name = name
-        self._chance = chance
-        self._wall_ms = wall_ms
+        self._surroundings = surroundings
+        self._duties = duties
 
     async def run(self) -> None:
         """Stand for election, and audit while elected; until cancelled."""
@@ -61,18 +64,17 @@ class Auditor:
     async def _lead(self) -> None:
         await self._view.known()
         self.metrics.leading = 1
-        chronicle = Chronicle(
-            self._cluster, by=self._name, chance=self._chance, wall_ms=self._wall_ms
-        )
+        chance, wall_ms = self._surroundings.chance, self._surroundings.wall_ms
+        chronicle = Chronicle(self._cluster, by=self._name, chance=chance, wall_ms=wall_ms)
         term = Term(
             self._cluster,
             self._view,
             self._pool,
             self.metrics,
             chronicle,
-            Surroundings(self._chance, self._wall_ms),
+            self._surroundings,
         )
         try:
-            await term.run()
+            await together([term.run(), *(duty(chronicle) for duty in self._duties)])
         finally:
             self.metrics.end_term()

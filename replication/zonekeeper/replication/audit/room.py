@@ -7,6 +7,7 @@ data fits.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
@@ -48,11 +49,13 @@ class RoomWatch:
         judged = headroom.judge(by_zone, min_free=MIN_FREE)
         known = [one for one in judged if one.room is not Room.UNKNOWN]
         metrics = self._metrics
-        metrics.headroom_enough = {one.zone: int(one.room is Room.FITS) for one in known}
-        metrics.headroom_needed_bytes = {
-            one.zone: one.needed_bytes for one in known if one.needed_bytes is not None
-        }
-        metrics.headroom_free_bytes = {one.zone: sum(one.free_bytes.values()) for one in known}
+        metrics.headroom_enough = Counter({one.zone: int(one.room is Room.FITS) for one in known})
+        metrics.headroom_needed_bytes = Counter(
+            {one.zone: one.needed_bytes for one in known if one.needed_bytes is not None}
+        )
+        metrics.headroom_free_bytes = Counter(
+            {one.zone: sum(one.free_bytes.values()) for one in known}
+        )
         for one in judged:
             self._tell(one)
 

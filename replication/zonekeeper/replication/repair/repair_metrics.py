@@ -2,11 +2,12 @@
 
 import enum
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.replication.decisions.copy_plan import Cause
+from zonekeeper.wire.formats.exposition import number, numbers_by
 
 
 class RepairTrouble(enum.StrEnum):
@@ -58,24 +59,24 @@ class Route(NamedTuple):
 class RepairMetrics:
     """Numbers that only grow, except those that end in ``_now``."""
 
-    #: Bytes of packets, counted once for each target.
-    bytes_moved: Counter[Route] = field(default_factory=Counter)
-    #: Ledgers that were finished for the bookies of their mark, after copies were made again.
-    ledgers_repaired: int = 0
-    #: Ledgers that were finished after copies were moved to spread them better.
-    ledgers_respread: int = 0
-    #: Marked ledgers that were finished without any work.
-    marks_stale: int = 0
-    #: The obstacles that attempts met, by trouble, without holds and graces.
-    failed: Counter[RepairTrouble] = field(default_factory=Counter)
-    ledgers_recovered: int = 0
-    fragments_swapped: int = 0
-    #: Pairs of a ledger and a bookie whose limbo for it was ended.
-    limbos_ended: int = 0
-    #: Ledgers that are worked on under a claim.
-    under_way_now: int = 0
-    #: Marked ledgers that are left for later, by trouble.
-    waiting_now: Counter[RepairTrouble] = field(default_factory=Counter)
+    bytes_moved: Counter[Route] = numbers_by(
+        "Bytes of packets that were copied, by the zones from and to, and the cause."
+    )
+    ledgers_repaired: int = number("Ledgers that were finished after copies were made again.")
+    ledgers_respread: int = number(
+        "Ledgers that were finished after copies were moved to spread them better."
+    )
+    marks_stale: int = number("Marked ledgers that were finished without any work.")
+    failed: Counter[RepairTrouble] = numbers_by(
+        "Obstacles that attempts met, by trouble, without holds and graces."
+    )
+    ledgers_recovered: int = number("Open ledgers that were fenced and closed.")
+    fragments_swapped: int = number("Fragments in which a copy was replaced.")
+    limbos_ended: int = number("Pairs of a ledger and a bookie whose limbo for it was ended.")
+    under_way_now: int = number("Ledgers that are worked on under a claim.")
+    waiting_now: Counter[RepairTrouble] = numbers_by(
+        "Marked ledgers that are left for later, by trouble."
+    )
 
     @property
     def all_bytes_moved(self) -> int:

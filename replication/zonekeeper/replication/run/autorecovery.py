@@ -13,11 +13,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.replication.audit.auditor import Auditor
+from zonekeeper.replication.audit.closing_abandoned import AbandonedCloser
 from zonekeeper.replication.repair.replicator import WORKERS, Replicator
+from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.held_back import HeldBack
 from zonekeeper.replication.view.view import View
 from zonekeeper.replication.watch.zone_watch import ZoneWatch
@@ -50,8 +52,8 @@ class Autorecovery:
             self.view,
             client.bookies.pool,
             name=name,
-            chance=chance,
-            wall_ms=worker.wall_ms,
+            surroundings=Surroundings(chance, worker.wall_ms),
+            duties=[self._close_abandoned],
         )
         self.replicator = Replicator(
             client, self.view, name=name, chance=chance, workers=worker.workers
@@ -65,6 +67,10 @@ class Autorecovery:
             tasks.create_task(self.zone_watch.run())
             tasks.create_task(self.auditor.run())
             tasks.create_task(self.replicator.run())
+
+    async def _close_abandoned(self, chronicle: Chronicle) -> None:
+        closer = AbandonedCloser(self.client, self.view, self.auditor.metrics)
+        await closer.run(chronicle)
 
     def unready(self) -> dict[str, str]:
         """Say what keeps this process from doing its work, by name; empty: it is ready."""

@@ -11,13 +11,18 @@ from zonekeeper.replication.view.held_back import SEVERITIES, HeldBack
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.formats import exposition
 from zonekeeper.wire.formats.exposition import Family, Labels, labelled, single
-from zonekeeper.wire.running import looking
+from zonekeeper.wire.running import looking, process_figures
 from zonekeeper.wire.running.looking import Page
+
+_READY: Final = "1 if /readyz says so, else 0."
 
 
 def metrics(process: Autorecovery) -> Page:
     """Give ``/metrics``."""
-    families = [single("zonekeeper_autorecovery_ready", not process.unready())]
+    families = [
+        single("zonekeeper_autorecovery_ready", not process.unready(), _READY),
+        *process_figures.families(),
+    ]
     families += exposition.counted(
         "zonekeeper_zone_watch", process.zone_watch.counters, of_now=True
     )
@@ -60,7 +65,11 @@ def _alerts(view: View, held_back: HeldBack) -> Family:
     for name in held_back.alerts:
         severity = SEVERITIES[name]
         alerts[(("alert", name), ("severity", severity), ("zone", ""))] = 1
-    return Family("zonekeeper_alert", alerts)
+    return Family(
+        "zonekeeper_alert",
+        alerts,
+        "1 for each alert that stands; without a zone it is the cluster's.",
+    )
 
 
 def _of_view(view: View) -> list[Family]:
@@ -69,40 +78,73 @@ def _of_view(view: View) -> list[Family]:
         (("by", one.by), ("zone", zone)): 1 for zone, one in _held(view).items()
     }
     return [
-        single("zonekeeper_replication_enabled", view.replication_enabled),
-        single("zonekeeper_missing_bookies", len(view.missing)),
-        single("zonekeeper_unreadable_records", len(view.unreadable)),
-        Family("zonekeeper_repair_held", held),
-        *(_of_records(name, take, records) for name, take in _NUMBERS.items()),
-        *(_states_of(name, take, records) for name, take in _STATES.items()),
+        single(
+            "zonekeeper_replication_enabled",
+            view.replication_enabled,
+            "1 if automatic repair is switched on, else 0.",
+        ),
+        single(
+            "zonekeeper_missing_bookies",
+            len(view.missing),
+            "Bookies that have a cookie and are not registered.",
+        ),
+        single(
+            "zonekeeper_unreadable_records",
+            len(view.unreadable),
+            "Records in the store that this process cannot read.",
+        ),
+        Family(
+            "zonekeeper_repair_held",
+            held,
+            "1 for each zone whose losses are not repaired now, and by what they are held.",
+        ),
+        *(_of_records(name, *told, records) for name, told in _NUMBERS.items()),
+        *(_states_of(name, *told, records) for name, told in _STATES.items()),
     ]
 
 
 #: What is shown of each zone's record. The cluster's record is shown with an empty zone name.
-_NUMBERS: Final[Mapping[str, Callable[[Record], float]]] = {
-    "available_bookies": lambda record: record.evidence.available,
-    "counted_bookies": lambda record: record.evidence.total,
-    "evaluations_total": lambda record: record.evaluation,
-    "held_seconds": lambda record: 0 if record.gate.permits else record.gate.held_ms / 1000,
+_NUMBERS: Final[Mapping[str, tuple[Callable[[Record], float], str]]] = {
+    "available_bookies": (
+        lambda record: record.evidence.available,
+        "Bookies of the zone that are available.",
+    ),
+    "counted_bookies": (
+        lambda record: record.evidence.total,
+        "Bookies of the zone that its marks count.",
+    ),
+    "evaluations_total": (
+        lambda record: record.evaluation,
+        "Evaluations of the zone by the zone watch; if it stands still, nobody watches.",
+    ),
+    "held_seconds": (
+        lambda record: 0 if record.gate.permits else record.gate.held_ms / 1000,
+        "How long the repair of the zone's losses has been held; 0 if it is not.",
+    ),
 }
-_STATES: Final[Mapping[str, Callable[[Record], str]]] = {
-    "state": lambda record: record.observed.state,
-    "permission": lambda record: record.gate.permission,
+_STATES: Final[Mapping[str, tuple[Callable[[Record], str], str]]] = {
+    "state": (lambda record: record.observed.state, "1 for the state that the zone is in."),
+    "permission": (
+        lambda record: record.gate.permission,
+        "1 for what the gate says to the repair of the zone's losses.",
+    ),
 }
 
 
 def _of_records(
-    name: str, take: Callable[[Record], float], records: Mapping[str, Record]
+    name: str, take: Callable[[Record], float], help_text: str, records: Mapping[str, Record]
 ) -> Family:
     values = {zone: take(record) for zone, record in records.items()}
-    return labelled(f"zonekeeper_zone_{name}", "zone", values)
+    return labelled(f"zonekeeper_zone_{name}", "zone", values, help_text)
 
 
-def _states_of(name: str, take: Callable[[Record], str], records: Mapping[str, Record]) -> Family:
+def _states_of(
+    name: str, take: Callable[[Record], str], help_text: str, records: Mapping[str, Record]
+) -> Family:
     samples: dict[Labels, float] = {
         ((name, take(record)), ("zone", zone)): 1 for zone, record in records.items()
     }
-    return Family(f"zonekeeper_zone_{name}", samples)
+    return Family(f"zonekeeper_zone_{name}", samples, help_text)
 
 
 def _records(view: View) -> dict[str, Record]:

@@ -50,6 +50,7 @@ from zonekeeper.placement.zones.zone_records import ClusterRecord, Record, ZoneR
 from zonekeeper.replication.view import alerts
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.view import View
+from zonekeeper.wire.formats.exposition import number
 
 _R = TypeVar("_R", bound=Record)
 #: None is the cluster's record.
@@ -66,14 +67,16 @@ _logger = logging.getLogger(__name__)
 class WatchCounters:
     """Whether the zone watch of one process leads, and what it has done."""
 
-    leading: bool = False
-    evaluations_total: int = 0
-    #: Evaluations that a record which cannot be read, or an error of the store, has ended.
-    skipped_total: int = 0
-    #: Records that another writer wrote between an evaluation's read and its write.
-    overtaken_total: int = 0
-    alerts_raised_total: int = 0
-    reminders_total: int = 0
+    leading: int = number("1 while this process is the zone watch, else 0.")
+    evaluations_total: int = number("Evaluations of all zones by this process.")
+    skipped_total: int = number(
+        "Evaluations that an unreadable record or an error of the store has ended."
+    )
+    overtaken_total: int = number(
+        "Records that another writer wrote between an evaluation's read and its write."
+    )
+    alerts_raised_total: int = number("Alerts that this process has raised.")
+    reminders_total: int = number("Reminders of alerts that stand.")
 
 
 class ZoneWatch:

@@ -1,7 +1,7 @@
 """``zonekeeper audit``: look at the live ledgers, and change nothing.
 
 Its commands say how well ledgers keep the rules of placement, whether every copy is there and
-whole, and what the loss of a zone would do to the ledgers.
+whole, what the loss of a zone would do to the ledgers, and which ledgers are open.
 """
 
 import random
@@ -20,7 +20,7 @@ from zonekeeper.metadata.commands import exits
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.ledgers import ledgers, presences
 from zonekeeper.metadata.ledgers.ledger_listing import Listed, UnreadableLedger
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
@@ -48,6 +48,10 @@ _KINDS: Final = (
     "entries that are unlike each other",
     "copies without an answer from their bookie",
 )
+_WRITTEN: Final = "open, and their writer's process is there"
+_ABANDONED: Final = "open, and their writer's process has no session"
+_UNNAMED: Final = "open, and name no writer"
+_CLOSED: Final = "closed"
 _DETAILS: Final = {
     "entries": "entries",
     "bytes": "bytes",
@@ -127,6 +131,20 @@ def lose(lost: tuple[str, ...], and_one: bool, place: Place) -> None:
     raise SystemExit(
         exits.answer(yes=not (any(found.counts[one.word] for one in worst) or found.unreadable))
     )
+
+
+@audit.command(name="open", epilog="Example: zonekeeper audit open")
+@reaching.on_cluster
+def open_ledgers(place: Place) -> None:
+    """Say which ledgers are open, and whether the processes that write them are there.
+
+    A process is there while it has a session in the store. Who opens a ledger with recovery closes
+    it; autorecovery does so by itself if the policy says repair.abandonedAfter.
+    Exit code 1: the process that wrote some open ledger has no session, or a ledger cannot be read.
+    """
+    found = reaching.run(_open(place))
+    _answer(place, found)
+    raise SystemExit(exits.answer(yes=not (found.counts[_ABANDONED] or found.unreadable)))
 
 
 @dataclass(kw_only=True)
@@ -260,6 +278,27 @@ async def _lose(place: Place, lost: tuple[ZoneName, ...], *, and_one: bool) -> _
                 found.count(outcome.harm.word, listed.id, name=outcome.harm is not Harm.NONE)
                 if outcome.unwritable:
                     found.count("unwritable without another ensemble", listed.id, name=True)
+        return found
+
+
+async def _open(place: Place) -> _Found:
+    async with reaching.opened(place) as cluster:
+        found = _Found(counts=Counter(dict.fromkeys((_ABANDONED, _UNNAMED, _WRITTEN, _CLOSED), 0)))
+        by_presence: dict[str, list[LedgerId]] = {}
+        async with aclosing(listing.walk(cluster)) as every:
+            async for listed in every:
+                if not _readable(listed, found):
+                    continue
+                if listed.metadata.is_closed:
+                    found.count(_CLOSED, listed.id, name=False)
+                elif (name := presences.name_in(listed.metadata)) is None:
+                    found.count(_UNNAMED, listed.id, name=True)
+                else:
+                    by_presence.setdefault(name, []).append(listed.id)
+        gone = await presences.missing(cluster, by_presence)
+        written = [(one, name in gone) for name, some in by_presence.items() for one in some]
+        for ledger_id, is_abandoned in sorted(written):
+            found.count(_ABANDONED if is_abandoned else _WRITTEN, ledger_id, name=True)
         return found
 
 

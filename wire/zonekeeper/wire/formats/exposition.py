@@ -5,24 +5,27 @@
     # HELP zonekeeper_auditor_ledgers Ledgers that were seen.
     # TYPE zonekeeper_auditor_ledgers gauge
     zonekeeper_auditor_ledgers 1000
+    # HELP zonekeeper_zone_available_bookies Bookies of the zone that are available.
     # TYPE zonekeeper_zone_available_bookies gauge
     zonekeeper_zone_available_bookies{zone="a"} 4
 
-A family is all samples of one name, each with its labels. A family whose name ends in ``_total``
-only grows. Names come from the program. Label values may be any text, and are escaped.
+A family is all samples of one name, each with its labels, and a help that says what it is. A family
+whose name ends in ``_total`` only grows. Names come from the program. Label values may be any text,
+and are escaped.
 
-``counted`` makes families of the fields of a dataclass, so that a counter is named in one place
-only. ``x_total`` is a counter. ``x_now`` is a gauge. ``x`` is a gauge if the caller says that the
-dataclass mostly tells the present state (``of_now``), and otherwise a counter. A mapping is
-labelled by its keys. An enum of keys names its label itself (``LABEL``), so that a class can be
-renamed without renaming a label.
+``counted`` makes families of the fields of a dataclass, so that a counter is named, and its help is
+written, in one place only: the field (``number``, ``numbers_by``). ``x_total`` is a counter.
+``x_now`` is a gauge. ``x`` is a gauge if the caller says that the dataclass mostly tells the
+present state (``of_now``), and otherwise a counter. A mapping is labelled by its keys. An enum of
+keys names its label itself (``LABEL``), so that a class can be renamed without renaming a label.
 """
 
 import enum
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass, fields
-from typing import ClassVar, Final, Protocol, TypeAlias
+from dataclasses import Field, dataclass, field, fields
+from typing import ClassVar, Final, Protocol, TypeAlias, TypeVar
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -31,8 +34,11 @@ BOUNDS_S: Final = (
     0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0
 )  # fmt: skip
 
+Key = TypeVar("Key")
+
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 
+_HELP: Final = "help"
 _TOTAL: Final = "_total"
 _NOW: Final = "_now"
 _BY: Final = "_by_"
@@ -44,6 +50,16 @@ class Countable(Protocol):
     """A dataclass of numbers, and of mappings to numbers."""
 
     __dataclass_fields__: "ClassVar[dict[str, Field[object]]]"
+
+
+def number(help_text: str) -> int:
+    """Make a field of a dataclass: a number that begins at 0."""
+    return field(default=0, metadata={_HELP: help_text})
+
+
+def numbers_by(help_text: str) -> "Counter[Key]":
+    """Make a field of a dataclass: numbers by a key."""
+    return field(default_factory=Counter, metadata={_HELP: help_text})
 
 
 class Histogram:
@@ -75,7 +91,7 @@ class Family:
 
     name: str
     samples: Mapping[Labels, float]
-    help: str = ""
+    help: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +104,12 @@ class HistogramFamily:
     histograms: Mapping[str, Histogram]
 
 
-def single(name: str, value: float, help_text: str = "") -> Family:
+def single(name: str, value: float, help_text: str) -> Family:
     """Make a family of one sample without labels."""
     return Family(name, {(): value}, help_text)
 
 
-def labelled(name: str, label: str, values: Mapping[str, float], help_text: str = "") -> Family:
+def labelled(name: str, label: str, values: Mapping[str, float], help_text: str) -> Family:
     """Make a family with one label."""
     return Family(name, {((label, key),): value for key, value in values.items()}, help_text)
 
@@ -101,15 +117,17 @@ def labelled(name: str, label: str, values: Mapping[str, float], help_text: str 
 def counted(prefix: str, counts: Countable, *, of_now: bool) -> list[Family]:
     """Make families of a dataclass; with ``of_now`` a field without a suffix is a gauge."""
     found = []
-    for field in fields(counts):
-        value, name = getattr(counts, field.name), f"{prefix}_{field.name.removesuffix(_NOW)}"
-        if not (of_now or field.name.endswith((_NOW, _TOTAL))):
+    for one in fields(counts):
+        value, name = getattr(counts, one.name), f"{prefix}_{one.name.removesuffix(_NOW)}"
+        if not (of_now or one.name.endswith((_NOW, _TOTAL))):
             name += _TOTAL
+        help_text = one.metadata[_HELP]
         if isinstance(value, Mapping):
-            plain = field.name.partition(_BY)[2] or _ZONE
-            found.append(Family(name, {_labels(key, plain): n for key, n in value.items()}))
+            plain = one.name.partition(_BY)[2] or _ZONE
+            samples = {_labels(key, plain): n for key, n in value.items()}
+            found.append(Family(name, samples, help_text))
         else:
-            found.append(single(name, value))
+            found.append(single(name, value, help_text))
     return found
 
 
@@ -117,8 +135,7 @@ def render(families: Iterable[Family | HistogramFamily]) -> str:
     """Write families, in their order."""
     lines: list[str] = []
     for one in families:
-        if one.help:
-            lines.append(f"# HELP {one.name} {one.help}")
+        lines.append(f"# HELP {one.name} {one.help}")
         if isinstance(one, Family):
             lines.append(f"# TYPE {one.name} {'counter' if one.name.endswith(_TOTAL) else 'gauge'}")
             lines += [_line(one.name, labels, n) for labels, n in sorted(one.samples.items())]
