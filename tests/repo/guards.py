@@ -324,6 +324,7 @@ def pure_is_held(root: Path) -> list[str]:
 SHARED_CLASS_NAMES = {
     "Client": "the blocking form has the names of what it wraps",
     "Reader": "the blocking form has the names of what it wraps",
+    "Tail": "the blocking form has the names of what it wraps",
     "Writer": "the blocking form has the names of what it wraps",
     "Fenced": "what a bookie says, and what an application hears of it",
     "NoSuchLedger": "what a bookie says, and what an application hears of it",

@@ -298,10 +298,10 @@ async def _follow(life: Life, handle: str, ledger_id: LedgerId) -> None:
 async def _tail(life: Life, handle: str, ledger_id: LedgerId) -> None:
     """Follow a ledger as it grows, until its end or for a while."""
     reader, following = await _open(life, ledger_id), EntryId(0)
-    async with asyncio.timeout(life.chance.random() * 3), aclosing(reader.tail()) as batches:
-        async for batch in batches:
-            _note_confirmed(life, handle, ledger_id, following, batch.last)
-            for entry in batch:
+    async with asyncio.timeout(life.chance.random() * 3), reader.follow() as tail:
+        while entries := await tail.read_many(1 << 20):
+            _note_confirmed(life, handle, ledger_id, following, entries[-1].entry_id)
+            for entry in entries:
                 _note_got(life.around, handle, ledger_id, following, entry)
                 following = EntryId(following + 1)
         life.around.note(

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.simulation.patching import Patch
 from tests.simulation.planting import Mutant
-from zonekeeper.client.api.reader import ReadBatch, Reader
+from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.sessions.write_session import WriteSession
 from zonekeeper.client.writing import writer_events as ev
@@ -34,20 +34,20 @@ def _reads_drop_the_last_entry() -> Sequence[Patch]:
 
 
 def _tails_end_early() -> Sequence[Patch]:
-    original = Reader.tail
+    original = Reader._follow
 
-    async def tail(self: Reader, first: int = 0) -> AsyncGenerator[ReadBatch, None]:
-        async with aclosing(original(self, first)) as batches:
-            async for batch in batches:
-                yield batch
+    async def follow(self: Reader, following: EntryId) -> AsyncGenerator[Sequence[Entry], None]:
+        async with aclosing(original(self, following)) as entries:
+            async for some in entries:
+                yield some
                 return
 
-    return [(Reader, "tail", tail)]
+    return [(Reader, "_follow", follow)]
 
 
 def _flushes_return_at_once() -> Sequence[Patch]:
-    async def flush(self: Writer) -> None:
-        del self
+    async def flush(self: Writer, timeout: float | None = None) -> None:  # noqa: ASYNC109 as in the product
+        del self, timeout
 
     return [(Writer, "flush", flush)]
 

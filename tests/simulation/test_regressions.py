@@ -20,8 +20,8 @@ def test_a_tail_whose_bookies_are_gone_tries_again_with_pauses() -> None:
                 await lab.crash_zone(zone)
             with suppress(TimeoutError):
                 async with asyncio.timeout(10):
-                    async for batch in reader.tail():
-                        raise AssertionError(f"nobody is there who could give {batch}")
+                    async for entry in reader.follow():
+                        raise AssertionError(f"nobody is there who could give {entry}")
 
     async def main() -> None:
         async with asyncio.TaskGroup() as tasks:

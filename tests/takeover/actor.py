@@ -21,9 +21,10 @@ from collections.abc import AsyncIterator
 from tests.support.python_process import run, tell
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
-from zonekeeper.client.api.reader import ReadBatch, Reader
+from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.base import errors
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.wire.formats.entries import Entry
 
 #: A writer that is not stopped ends by itself, far beyond what a round waits for.
 _BURSTS_MAX = 5_000
@@ -69,23 +70,22 @@ async def write(client: Client, seed: int) -> None:
         tell(f"ended {type(stopped_by).__name__}")
 
 
-async def whole(reader: Reader) -> AsyncIterator[ReadBatch]:
+async def whole(reader: Reader) -> AsyncIterator[Entry]:
     if reader.last_confirmed != NO_ENTRY:
-        async for batch in reader.read(EntryId(0), reader.last_confirmed):
-            yield batch
+        async for entry in reader.read_entries(EntryId(0), reader.last_confirmed):
+            yield entry
 
 
-async def tell_read(ledger_id: LedgerId, batches: AsyncIterator[ReadBatch]) -> None:
+async def tell_read(ledger_id: LedgerId, entries: AsyncIterator[Entry]) -> None:
     digest, expected = hashlib.sha256(), EntryId(0)
     writer: int | None = None
-    async for batch in batches:
-        for entry in batch:
-            content = bytes(entry.payload)
-            writer = writer_of(content) if writer is None else writer
-            if entry.entry_id != expected or content != payload(ledger_id, expected, writer):
-                tell(f"foreign {ledger_id} {entry.entry_id}")
-            digest.update(content)
-            expected = EntryId(expected + 1)
+    async for entry in entries:
+        content = bytes(entry.payload)
+        writer = writer_of(content) if writer is None else writer
+        if entry.entry_id != expected or content != payload(ledger_id, expected, writer):
+            tell(f"foreign {ledger_id} {entry.entry_id}")
+        digest.update(content)
+        expected = EntryId(expected + 1)
     tell(f"read {ledger_id} {expected - 1} {digest.hexdigest()}")
 
 
@@ -99,7 +99,7 @@ async def main(address: str) -> None:
                 continue
             ledger_id = LedgerId(int(number))
             reader = await client.open(ledger_id, recover=word == "take")
-            await tell_read(ledger_id, whole(reader) if word == "take" else reader.tail())
+            await tell_read(ledger_id, whole(reader) if word == "take" else reader.follow())
 
 
 if __name__ == "__main__":

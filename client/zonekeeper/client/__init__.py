@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zonekeeper.client.api import blocking
     from zonekeeper.client.api.client import Client, connect
     from zonekeeper.client.api.reader import Reader
+    from zonekeeper.client.api.tail import Tail
     from zonekeeper.client.api.writer import Writer
     from zonekeeper.client.base import errors
     from zonekeeper.client.base.config import ClientConfig
@@ -31,6 +32,7 @@ __all__ = (
     "Digest",
     "Quorums",
     "Reader",
+    "Tail",
     "Writer",
     "blocking",
     "connect",
@@ -44,6 +46,7 @@ _HOMES: Final = {
     "Digest": "zonekeeper.placement.base.digests",
     "Quorums": "zonekeeper.placement.base.quorums",
     "Reader": "zonekeeper.client.api.reader",
+    "Tail": "zonekeeper.client.api.tail",
     "Writer": "zonekeeper.client.api.writer",
     "blocking": "zonekeeper.client.api.blocking",
     "connect": "zonekeeper.client.api.client",

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from tests.client.lab import THREE_BY_THREE, Lab, policy
-from zonekeeper.client.api import blocking, client, loop_thread, reader, writer
+from zonekeeper.client.api import blocking, client, loop_thread, reader, tail, writer
 from zonekeeper.client.api.loop_thread import ClientEnded
 from zonekeeper.client.api.writer import TURN_BYTES, Data
 from zonekeeper.client.base import errors
@@ -54,6 +54,7 @@ def public(kind: type) -> set[str]:
     [
         (blocking.Writer, {"ledger_id"}, writer.Writer, set[str]()),
         (blocking.Reader, {"ledger_id"}, reader.Reader, set[str]()),
+        (blocking.Tail, set[str](), tail.Tail, set[str]()),
         (blocking.Client, {"config", "counters"}, client.Client, {"close", "reading"}),
     ],
 )
@@ -93,8 +94,8 @@ def test_an_open_ledger_is_followed_until_it_is_closed() -> None:
         writer = client.create()
         reader = client.open(writer.ledger_id, recover=False)
         assert reader.read_last_confirmed() == -1
-        batches = reader.tail()
-        following = threads.submit(lambda: [e.payload for batch in batches for e in batch])
+        tail = reader.follow()
+        following = threads.submit(lambda: [entry.payload for entry in tail])
         for number in range(20):
             writer.append_and_wait(data(number))
         writer.close()
@@ -266,8 +267,8 @@ def test_a_call_that_waits_ends_with_the_block() -> None:
     with ThreadPoolExecutor(1) as threads:
         with connected() as client:
             writer = client.create()
-            batches = client.open(writer.ledger_id, recover=False).tail()
-            waiting = threads.submit(next, batches, None)
+            tail = client.open(writer.ledger_id, recover=False).follow()
+            waiting = threads.submit(next, tail, None)
             client.ledgers().close()
         with pytest.raises(ClientEnded):
             waiting.result(timeout=60)
@@ -321,6 +322,7 @@ def test_a_client_does_not_travel_but_its_settings_do() -> None:
     assert pickle.loads(pickle.dumps(config)) == config
     with connected() as client:
         writer = client.create()
-        for each in (client, writer, client.open(writer.ledger_id)):
+        opened = client.open(writer.ledger_id)
+        for each in (client, writer, opened, opened.follow()):
             with pytest.raises(TypeError, match="send the address"):
                 pickle.dumps(each)

@@ -51,11 +51,11 @@ def test_who_is_forked_inside_a_clients_block_is_refused_and_the_parent_is_unhar
     with blocking.connect(address, PATIENT) as client:
         writer = client.create()
         writer.append_and_wait(b"one")
-        batches = client.open(writer.ledger_id, recover=False).tail()
-        assert len(next(batches)) == 1
+        tail = client.open(writer.ledger_id, recover=False).follow()
+        assert next(tail).entry_id == 0
 
         def child() -> bool:
-            batches.close()
+            tail.close()
             return all(
                 [
                     is_refused(lambda: writer.append(b"two")),

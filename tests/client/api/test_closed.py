@@ -77,8 +77,8 @@ async def test_readers_of_a_client_that_was_closed_inside_its_block_are_told_so(
         reader = await second.open((await written(first, 3)).ledger_id)
         live = await written(first, 1, told=True)
         tailed = await second.open(live.ledger_id, recover=False)
-        tail = tailed.tail()
-        assert (await anext(tail)).last == 0
+        tail = tailed.follow()
+        assert (await anext(tail)).entry_id == 0
         following = asyncio.ensure_future(outcome(anext(tail)))
         await asyncio.sleep(1)
         await second.close()

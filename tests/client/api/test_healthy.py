@@ -31,10 +31,9 @@ async def follow(address: str, ledger_id: LedgerId) -> None:
     """Tail a ledger to its end, by a client of its own; all is there, in order."""
     async with clients.connect(address, PATIENT) as client:
         reader, expected = await client.open(ledger_id, recover=False), 0
-        async for batch in reader.tail():
-            for entry in batch:
-                assert (entry.entry_id, entry.payload) == (expected, data(expected))
-                expected += 1
+        async for entry in reader.follow():
+            assert (entry.entry_id, entry.payload) == (expected, data(expected))
+            expected += 1
     assert expected == ENTRIES
 
 

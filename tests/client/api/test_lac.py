@@ -343,12 +343,12 @@ async def test_who_follows_a_replica_that_nobody_told_hears_it_from_the_others(l
             writer = await client.create(quorums=THREE)
             await writer.append_and_wait(data(0))
             reader = await other.open(writer.ledger_id, recover=False)
-            tail = reader.tail()
+            tail = reader.follow()
             following = asyncio.ensure_future(anext(tail))
             await asyncio.sleep(1)
             untold.doorway.holding = True
             await writer.tell_confirmed()
-            assert (await following).last == 0
+            assert (await following).entry_id == 0
             untold.doorway.release()
-            await tail.aclose()
+            await tail.close()
             await writer.close()

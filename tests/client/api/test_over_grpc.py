@@ -117,8 +117,7 @@ async def test_a_log_is_written_followed_and_recovered_over_sockets(tmp_path: Pa
         seen: list[bytes] = []
 
         async def follow() -> None:
-            async for batch in reader.tail():
-                seen.extend(entry.payload for entry in batch)
+            seen.extend([entry.payload async for entry in reader.follow()])
 
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(follow())

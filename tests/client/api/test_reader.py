@@ -270,8 +270,8 @@ async def test_a_tail_is_not_left_behind_by_the_nearest_replica(lab: Lab) -> Non
         late_s: list[float] = []
 
         async def follow() -> None:
-            async for batch in reader.tail(3):
-                late_s.extend(loop.time() - appended_s[each.entry_id] for each in batch)
+            async for entry in reader.follow(3):
+                late_s.append(loop.time() - appended_s[entry.entry_id])
 
         following = asyncio.ensure_future(follow())
         await asyncio.sleep(0.5)
@@ -300,8 +300,8 @@ async def test_a_client_ends_though_somebody_still_follows(lab: Lab) -> None:
     async with lab.client() as client:
         writer = await written(client, 5, told=True)
         reader = await client.open(writer.ledger_id, recover=False)
-        tail = reader.tail()
-        assert (await anext(tail)).last == 4
+        tail = reader.follow()
+        assert len(await tail.read_many(5)) == 5
         following = asyncio.ensure_future(anext(tail))
         await asyncio.sleep(1)
     with pytest.raises(errors.ClientClosed):

@@ -1,27 +1,35 @@
 """Following a ledger that is still written, where its reader is not alone or the way is rough."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from tests.client.lab import Door, Lab, played
 from tests.client.recovery_world import payloads, written
-from zonekeeper.client.api.reader import ReadBatch, Reader
+from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.placement.base.ids import BookieId, EntryId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import errors as wire_errors
+from zonekeeper.wire.formats.entries import Entry
 
 #: A batch is one entry.
 ONE_BY_ONE = ClientConfig(read_bytes=1)
 
-Follow = Callable[[Reader], AsyncGenerator[ReadBatch, None]]
+Follow = Callable[[Reader], AsyncIterator[Entry]]
+
+
+async def unconfirmed(reader: Reader) -> AsyncIterator[Entry]:
+    async for batch in reader.read_unconfirmed():
+        for entry in batch:
+            yield entry
+
 
 FOLLOWING: dict[str, Follow] = {
-    "tail": lambda reader: reader.tail(),
-    "read_unconfirmed": lambda reader: reader.read_unconfirmed(),
+    "tail": lambda reader: reader.follow(),
+    "read_unconfirmed": unconfirmed,
 }
 
 
@@ -45,12 +53,12 @@ async def test_who_hears_of_the_end_while_it_reads_what_it_knew_reads_on_to_that
         writer = await written(first, 5, told=True)
         reader = await second.open(writer.ledger_id, recover=False)
         found: list[EntryId] = []
-        async for batch in follow(reader):
+        async for entry in follow(reader):
             if not found:
                 await writer.append_many([b"more"] * 5)
                 await writer.close()
                 assert await reader.read_last_confirmed() == 9
-            found += [entry.entry_id for entry in batch]
+            found.append(entry.entry_id)
         assert found == list(range(10))
 
 
@@ -62,8 +70,8 @@ async def test_a_tail_whose_own_retry_finds_the_ledger_closed_reads_on_to_its_en
         writer = await written(first, 5, told=True)
         reader = await second.open(writer.ledger_id, recover=False)
         found: list[EntryId] = []
-        async for batch in reader.tail():
-            found += [entry.entry_id for entry in batch]
+        async for entry in reader.follow():
+            found.append(entry.entry_id)
             if found == [0, 1]:
                 await writer.append_many([b"more"] * 5)
                 await writer.close()
@@ -86,7 +94,7 @@ async def test_a_tail_that_was_cut_off_from_the_writer_is_not_late_by_as_long_as
         arrived_s: list[float] = []
 
         async def follow() -> None:
-            async for _ in reader.tail(3):
+            async for _ in reader.follow(3):
                 arrived_s.append(loop.time())
 
         following = lab.tasks.create_task(follow())
@@ -114,7 +122,7 @@ async def test_who_follows_a_ledger_without_entries_accuses_no_bookie_of_having_
         full = await written(first, 10)
         await full.close()
         empty = await second.open((await first.create()).ledger_id, recover=False)
-        following = asyncio.ensure_future(anext(empty.tail()))
+        following = asyncio.ensure_future(anext(empty.follow()))
         reader = await second.open(full.ledger_id)
         for _ in range(10):
             assert len(await payloads(reader)) == 10
@@ -139,8 +147,8 @@ async def test_a_tail_whose_near_replica_has_nothing_of_the_ledger_is_told_by_an
         arrived_s: dict[EntryId, float] = {}
 
         async def follow() -> None:
-            async for batch in reader.tail(0 if from_start else 1):
-                arrived_s.update((entry.entry_id, loop.time()) for entry in batch)
+            async for entry in reader.follow(0 if from_start else 1):
+                arrived_s[entry.entry_id] = loop.time()
 
         following = lab.tasks.create_task(follow())
         await asyncio.sleep(1)
@@ -170,7 +178,7 @@ async def test_a_tail_accuses_no_replica_of_having_nothing_before_there_is_somet
         near = ClientConfig(zone=ZoneName(writer.ensemble[3].split("-")[1]))
         async with lab.client("reader", config=near) as other:
             reader = await other.open(writer.ledger_id, recover=False)
-            following = asyncio.ensure_future(anext(reader.tail(first)))
+            following = asyncio.ensure_future(anext(reader.follow(first)))
             await asyncio.sleep(60)
             assert [who for who in writer.ensemble if other.bookies.replica(who).failures] == []
             following.cancel()

@@ -68,9 +68,9 @@ async def test_a_tail_sees_each_entry_soon_and_ends_with_the_ledger(
             return len(seen) > number
 
         async def follow() -> None:
-            async for batch in reader.tail():
+            async for entry in reader.follow():
                 async with news:
-                    seen.extend(entry.payload for entry in batch)
+                    seen.append(entry.payload)
                     news.notify_all()
 
         async with asyncio.TaskGroup() as tasks:

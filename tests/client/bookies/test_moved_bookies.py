@@ -107,9 +107,9 @@ async def test_a_tail_goes_on_at_the_new_addresses(
     monkeypatch.setattr(link_pool, "LOOK_UP_EVERY_MS", 0)
     async with asyncio.timeout(LIMIT_S), left(tmp_path, _refuse) as (client, writer, move):
         reader = await client.open(writer.ledger_id, recover=False)
-        tail = reader.tail()
-        assert [entry.payload for entry in await anext(tail)] == [b"zero"]
+        tail = reader.follow()
+        assert (await anext(tail)).payload == b"zero"
         await move()
         await writer.append_and_wait(b"one")
-        assert [entry.payload for entry in await anext(tail)] == [b"one"]
-        await tail.aclose()
+        assert (await anext(tail)).payload == b"one"
+        await tail.close()

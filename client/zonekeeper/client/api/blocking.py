@@ -1,14 +1,15 @@
 """The client for code that does not await: scripts, notebooks, Spark's workers.
 
-The names are those of ``client``, ``writer`` and ``reader``, whose docstrings say what each call
-does. Here a call returns when it is done. Threads may share all objects except streams: a stream
-(the result of ``read``, ``tail`` or ``ledgers``) belongs to the thread that iterates over it. The
-end of a writer's block closes its ledger. The end of the client's block ends everything that the
-client opened, and closes no ledger.
+The names are those of ``client``, ``writer``, ``reader`` and ``tail``, whose docstrings say what
+each call does. Here a call returns when it is done. Threads may share all objects except streams
+and tails: a stream (the result of ``read`` or ``ledgers``) or a tail belongs to the thread that
+iterates over it. The end of a writer's block closes its ledger. The end of the client's block ends
+everything that the client opened, and closes no ledger.
 
 No object here can be sent to another process. Send the address and the ``ClientConfig``, and call
 ``connect`` there; ``loop_thread`` says why. Each call costs a trip to the event loop and back:
-``append`` makes one for each entry, ``append_many`` one for each MiB, reading one for each batch.
+``append`` makes one for each entry, ``append_many`` one for each MiB, reading and following one for
+each batch.
 """
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
@@ -17,12 +18,15 @@ from functools import partial
 from types import TracebackType
 from typing import NoReturn, Self, TypeVar
 
-from zonekeeper.client.api import client, loop_thread, reader, writer
-from zonekeeper.client.api.loop_thread import Calls
+from zonekeeper.client.api import client, loop_thread, reader, tail, writer
+from zonekeeper.client.api.loop_thread import Calls, ClientEnded, ForkedAfterUse
 from zonekeeper.client.api.reader import ReadBatch
+from zonekeeper.client.api.tail import TailPlace
 from zonekeeper.client.api.writer import TURN_BYTES, Data
+from zonekeeper.client.base import arguments
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.counters import ClientCounters
+from zonekeeper.client.base.time_limits import TimeLimit
 from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.placement.base.digests import Digest
@@ -152,49 +156,51 @@ class Writer(_Local):
         """The bookies that the writer writes to now."""
         return self._writer.ensemble
 
-    def append(self, data: Data) -> EntryId:
+    def append(self, data: Data, timeout: float | None = None) -> EntryId:
         """Append an entry, waiting only while the byte budget is spent."""
-        return self._calls.do(lambda: self._writer.append(data))
+        return self._calls.do(lambda: self._writer.append(data, timeout))
 
     def append_nowait(self, data: Data) -> EntryId:
         """Append an entry, or raise ``BudgetSpent``."""
         return self._calls.do_now(lambda: self._writer.append_nowait(data))
 
-    def append_many(self, many: Iterable[Data]) -> EntryId:
+    def append_many(self, many: Iterable[Data], timeout: float | None = None) -> EntryId:
         """Append entries in order; give the id of the last one, or ``last_appended`` if none came.
 
         The entries are taken from ``many`` in this thread, and go to the loop in portions. If the
         call ends with an error, some entries may have been appended: ``last_appended`` says which
         was the last.
         """
+        limit = TimeLimit(timeout, self._calls.now_s)
         with writer.several(self.last_appended) as done:
             for portion in _portions(many):
-                done.last = self._calls.do(partial(self._writer.append_many, portion))
+                append = partial(self._writer.append_many, portion, limit.left_s)
+                done.last = self._calls.do(append)
         return done.last
 
-    def append_and_wait(self, data: Data) -> EntryId:
+    def append_and_wait(self, data: Data, timeout: float | None = None) -> EntryId:
         """Append an entry, and wait until it is acknowledged."""
-        return self._calls.do(lambda: self._writer.append_and_wait(data))
+        return self._calls.do(lambda: self._writer.append_and_wait(data, timeout))
 
-    def flushed(self, entry_id: EntryId) -> None:
+    def flushed(self, entry_id: EntryId, timeout: float | None = None) -> None:
         """Wait until an entry, and so everything before it, is acknowledged."""
-        self._calls.do(lambda: self._writer.flushed(entry_id))
+        self._calls.do(lambda: self._writer.flushed(entry_id, timeout))
 
-    def flush(self) -> None:
+    def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was appended so far is acknowledged."""
-        self._calls.do(self._writer.flush)
+        self._calls.do(lambda: self._writer.flush(timeout))
 
-    def force(self) -> None:
+    def force(self, timeout: float | None = None) -> None:
         """Wait until everything that was appended so far is on disk, and readers may see it."""
-        self._calls.do(self._writer.force)
+        self._calls.do(lambda: self._writer.force(timeout))
 
-    def tell_confirmed(self) -> None:
+    def tell_confirmed(self, timeout: float | None = None) -> None:
         """Make ``last_confirmed`` known to every reader that asks from now on."""
-        self._calls.do(self._writer.tell_confirmed)
+        self._calls.do(lambda: self._writer.tell_confirmed(timeout))
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Wait until everything appended is acknowledged; close the ledger at its last entry."""
-        self._calls.do(self._writer.close)
+        self._calls.do(lambda: self._writer.close(timeout))
 
     def halt(self) -> None:
         """Stop at once, like a process that dies; the ledger is left to a recovery."""
@@ -237,13 +243,13 @@ class Reader(_Local):
         """The last entry that this reader may read; -1: none."""
         return self._reader.last_confirmed
 
-    def read_last_confirmed(self) -> EntryId:
+    def read_last_confirmed(self, timeout: float | None = None) -> EntryId:
         """Ask for the LAC of an open ledger; ``last_confirmed`` never falls."""
-        return self._calls.do(self._reader.read_last_confirmed)
+        return self._calls.do(lambda: self._reader.read_last_confirmed(timeout))
 
-    def refresh(self) -> bool:
+    def refresh(self, timeout: float | None = None) -> bool:
         """Read the metadata again; say whether the fragments have changed."""
-        return self._calls.do(self._reader.refresh)
+        return self._calls.do(lambda: self._reader.refresh(timeout))
 
     def read(self, first: int = 0, last: int | None = None) -> Generator[ReadBatch, None, None]:
         """Read entries from ``first`` to ``last`` (None: ``last_confirmed``), in batches."""
@@ -261,12 +267,81 @@ class Reader(_Local):
         """UNSAFE: also read entries beyond the confirmed end. They may vanish or change."""
         return _stream(self._calls, lambda: self._reader.read_unconfirmed(first, last))
 
-    def tail(self, first: int = 0) -> Generator[ReadBatch, None, None]:
-        """Follow an open ledger from an entry on; end when it is closed and all entries are given.
+    def follow(self, first: int = 0) -> "Tail":
+        """Follow an open ledger from an entry on, until it is closed and all entries are given."""
+        return Tail(self._calls.do_now(lambda: self._reader.follow(first)), self._calls)
 
-        The stream waits for new entries. If a wait is interrupted, the stream has ended.
-        """
-        return _stream(self._calls, lambda: self._reader.tail(first))
+
+class Tail(_Local):
+    """See ``tail.Tail``. A wait that is interrupted loses no entry: the next call goes on.
+
+    An entry counts as given when this thread takes it, not when the loop has it. So the place is
+    kept here, and each call to the loop says from where on entries are wanted.
+    """
+
+    def __init__(self, opened: tail.Tail, calls: Calls) -> None:
+        super().__init__(calls)
+        self.ledger_id = opened.ledger_id
+        self._fetched = opened.fetched
+        self._place = TailPlace(opened.position)
+
+    @property
+    def position(self) -> EntryId:
+        """The next entry to be given; another tail that follows from here on goes on."""
+        return self._place.position
+
+    def next(self, timeout: float | None = None) -> Entry | None:
+        """Wait for the next entry; None: the ledger is closed, and all entries were given."""
+        arguments.check_timeout(timeout)
+        entry = self._place.take_one()
+        if entry is None:
+            self._arrive(timeout)
+            entry = self._place.take_one()
+        return entry
+
+    def read_many(self, max_entries: int, timeout: float | None = None) -> list[Entry]:
+        """Wait for the next entries; none: the ledger is closed, and all entries were given."""
+        tail.check_asked(max_entries, timeout)
+        given = self._place.take(max_entries)
+        if not given:
+            self._arrive(timeout)
+            given = self._place.take(max_entries)
+        return given
+
+    def close(self) -> None:
+        """Stop following. A call that waits, and any later one, raises ``TailClosed``."""
+        self._place.put(())
+        try:
+            self._calls.do(self._fetched.close)
+        except (ClientEnded, ForkedAfterUse):  # with the client, the following has ended
+            self._calls.drop(self._fetched.abandon)
+
+    def _arrive(self, timeout: float | None) -> None:
+        position = self._place.position
+        self._place.put(self._calls.do(lambda: self._fetched.at(position, timeout)))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Entry:
+        entry = self.next()
+        if entry is None:
+            raise StopIteration
+        return entry
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, GeneratorExit):
+            self._calls.drop(self._fetched.abandon)
+        else:
+            self.close()
 
 
 def _stream(

@@ -70,6 +70,10 @@ class Calls:
         """Is this a copy in a process that was forked?"""
         return os.getpid() != self._process
 
+    def now_s(self) -> float:
+        """Give the loop's time; any thread may ask."""
+        return self._loop.time()
+
     def do(self, work: Callable[[], Coroutine[None, None, Result]]) -> Result:
         """Run the coroutine that ``work`` makes on the loop, and wait for its result."""
         if _waits_in_vain(self._loop):
@@ -92,6 +96,9 @@ class Calls:
             raise ClientEnded(str(error), maybe_applied=error.maybe_applied) from error
         finally:
             answer.cancel()  # matters only if this thread was interrupted; else it is done
+            # An error holds this frame, and the answer the error. In such a cycle the caller's
+            # objects, such as a tail that was dropped, would live until garbage is collected.
+            del answer
 
     def do_now(self, function: Callable[[], Result]) -> Result:
         """Call a function on the loop."""
@@ -126,7 +133,7 @@ class Calls:
             asked.close()
             raise ClientEnded(ended, maybe_applied=False) from None
         self._running.add(answer.cancel)
-        answer.add_done_callback(lambda _: self._running.discard(answer.cancel))
+        answer.add_done_callback(lambda done: self._running.discard(done.cancel))
         if self._ended:  # since the check above: ``end`` may have missed this call
             answer.cancel()
         return answer

@@ -14,7 +14,8 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.client.base import boundary, errors
+from zonekeeper.client.api.tail import FetchedEntries, Tail
+from zonekeeper.client.base import boundary, errors, time_limits
 from zonekeeper.client.base.asks import Asks
 from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.reading import checking
@@ -33,11 +34,11 @@ WINDOW_BYTES_AIM: Final = 1 << 20
 #: The most entries of one window.
 WINDOW_ENTRIES_MAX: Final = 4_096
 
-#: ``tail`` pauses when there was nothing new. The pause doubles each time, from the first value up
+#: A tail pauses when there was nothing new. The pause doubles each time, from the first value up
 #: to the second.
 _PAUSE_FIRST_S: Final = 0.02
 _PAUSE_MAX_S: Final = 2.0
-#: While its replica is silent, ``tail`` asks the other replicas again after this many silences
+#: While its replica is silent, a tail asks the other replicas again after this many silences
 #: (``tailing.QUIET_MS``) at the latest. It never stops, because a quiet writer may go on any time.
 _SILENCES_MAX: Final = 8
 
@@ -95,9 +96,34 @@ class Reader:
         """The last entry that this reader may read; -1: none."""
         return self._confirmed
 
-    async def read_last_confirmed(self) -> EntryId:
-        """Ask for the LAC of an open ledger; ``last_confirmed`` never falls."""
-        await self.refresh()
+    async def read_last_confirmed(self, timeout: float | None = None) -> EntryId:
+        """Ask for the LAC of an open ledger; ``last_confirmed`` never falls.
+
+        Raises ``WaitTimedOut`` after ``timeout`` seconds.
+        """
+        return await time_limits.of(timeout).hold(
+            self._ask_last_confirmed(),
+            lambda: errors.WaitTimedOut(
+                f"ledger {self.ledger_id}: too few bookies have said how far it is confirmed, "
+                f"which is entry {self._confirmed} or a later one: call again"
+            ),
+        )
+
+    async def refresh(self, timeout: float | None = None) -> bool:
+        """Read the metadata again; say whether the fragments have changed.
+
+        Raises ``WaitTimedOut`` after ``timeout`` seconds.
+        """
+        return await time_limits.of(timeout).hold(
+            self._refresh(),
+            lambda: errors.WaitTimedOut(
+                f"ledger {self.ledger_id}: the metadata store has not answered, and the metadata "
+                "is as it was read before: call again"
+            ),
+        )
+
+    async def _ask_last_confirmed(self) -> EntryId:
+        await self._refresh()
         if not self._metadata.is_closed:
             fragment, quorums = self._metadata.last_fragment, self._reading.quorums
             found = Survey(
@@ -120,8 +146,7 @@ class Reader:
             self._confirmed = max(self._confirmed, found.last_add_confirmed)
         return self._confirmed
 
-    async def refresh(self) -> bool:
-        """Read the metadata again; say whether the fragments have changed."""
+    async def _refresh(self) -> bool:
         cluster, token = self._reading.bookies.cluster, self._reading.create_token
         with boundary.translated(f"reading the metadata of ledger {self.ledger_id}"):
             try:
@@ -220,20 +245,25 @@ class Reader:
         end = first + WINDOW_ENTRIES_MAX - 1
         return EntryId(end if last is None else min(end, last))
 
-    async def tail(self, first: int = 0) -> AsyncGenerator[ReadBatch, None]:
-        """Follow an open ledger from an entry on; end when it is closed and all entries are given.
+    def follow(self, first: int = 0) -> Tail:
+        """Follow an open ledger from an entry on, until it is closed and all entries are given.
 
         A failure that may pass (``retryable``) is retried without limit.
         """
         self._check_bounds(first, None)
-        following, pause_s = EntryId(first), _PAUSE_FIRST_S
+        fetched = FetchedEntries(self.ledger_id, self._follow, self._tasks)
+        return Tail(self.ledger_id, EntryId(first), fetched)
+
+    async def _follow(self, following: EntryId) -> AsyncGenerator[Sequence[Entry], None]:
+        """Give the entries of a tail. It ends by itself only when all of them were given."""
+        pause_s = _PAUSE_FIRST_S
         while True:
             failed = False
             try:
                 async with aclosing(self._known(following)) as batches:
                     async for batch in batches:
                         following, pause_s = EntryId(batch.last + 1), _PAUSE_FIRST_S
-                        yield batch
+                        yield batch.entries
                 if following <= self._confirmed:  # the confirmed end has moved meanwhile
                     continue
                 if self._metadata.is_closed:
@@ -241,8 +271,8 @@ class Reader:
                 async with aclosing(self._spell(following)) as batches:
                     async for batch in batches:
                         following, pause_s = EntryId(batch.last + 1), _PAUSE_FIRST_S
-                        yield batch
-                await self.read_last_confirmed()
+                        yield batch.entries
+                await self._ask_last_confirmed()
             except errors.ClientError as error:
                 if not error.retryable:
                     raise
@@ -276,7 +306,7 @@ class Reader:
                 due = silent.bit_count() == 1 or (silent > 0 and silent % _SILENCES_MAX == 0)
                 if due and following > self._confirmed:
                     with suppress(errors.ReadFailed):
-                        await self.read_last_confirmed()
+                        await self._ask_last_confirmed()
                     if following <= self._confirmed:
                         silent = 0
                 fresh = [
@@ -316,7 +346,7 @@ class Reader:
         The comparison is with ``tried``, because another read of this reader may have refreshed the
         metadata already.
         """
-        await self.refresh()
+        await self._refresh()
         now = self._metadata
         return (now.fragments, now.is_closed) != (tried.fragments, tried.is_closed)
 

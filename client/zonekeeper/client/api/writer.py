@@ -13,7 +13,8 @@ are not forced fill half of the byte budget, the writer forces by itself.
 
 Each method may be cancelled. A cancelled ``append`` has appended nothing. A cancelled
 ``append_many`` may have appended some. The other methods only wait; cancelling them does not stop
-the writer's work.
+the writer's work. A method whose ``timeout`` (in seconds) is over is cancelled, too, and raises
+``WaitTimedOut``. A method that need not wait succeeds whatever its timeout is.
 """
 
 import asyncio
@@ -23,7 +24,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, NoReturn, Self
 
-from zonekeeper.client.base import errors
+from zonekeeper.client.base import errors, time_limits
+from zonekeeper.client.base.time_limits import TimeLimit
 from zonekeeper.client.sessions.owner import Owner
 from zonekeeper.client.sessions.write_session import WriteSession
 from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
@@ -133,15 +135,30 @@ class Writer:
         """The bookies that the writer writes to now."""
         return self._session.core.ensemble
 
-    async def append(self, data: Data) -> EntryId:
+    async def append(self, data: Data, timeout: float | None = None) -> EntryId:
         """Append an entry; wait only while the byte budget is spent."""
+        return await self._append(data, time_limits.of(timeout))
+
+    async def _append(self, data: Data, limit: TimeLimit) -> EntryId:
         payload = self._payload(data)
         if self._without_turn_bytes >= TURN_BYTES:
             self._without_turn_bytes = 0
             await asyncio.sleep(0)
-        while not self._has_room(len(payload)):
-            await self._session.room()
+        if not self._has_room(len(payload)):
+            await limit.hold(self._room(len(payload)), lambda: self._no_room(len(payload)))
         return self._put(payload)
+
+    async def _room(self, payload_bytes: int) -> None:
+        while not self._has_room(payload_bytes):
+            await self._session.room()
+
+    def _no_room(self, payload_bytes: int) -> errors.WaitTimedOut:
+        return errors.WaitTimedOut(
+            f"ledger {self.ledger_id}: no room for an entry of {payload_bytes} bytes, as "
+            f"{self._session.used_bytes} of {self._budget_bytes} bytes are not acknowledged. The "
+            f"entry was not appended; the last one that was is entry {self.last_appended}. Append "
+            "it again, or await flushed() before (with deferred sync: force())"
+        )
 
     def append_nowait(self, data: Data) -> EntryId:
         """Append an entry, or raise ``BudgetSpent``."""
@@ -154,58 +171,87 @@ class Writer:
             )
         return self._put(payload)
 
-    async def append_many(self, many: Iterable[Data]) -> EntryId:
+    async def append_many(self, many: Iterable[Data], timeout: float | None = None) -> EntryId:
         """Append entries in order; give the id of the last one, or ``last_appended`` if none came.
 
         If the call is cancelled or fails, some entries may have been appended: ``last_appended``
         says which was the last.
         """
+        limit = time_limits.of(timeout)
         with several(self.last_appended) as done:
             for data in as_many(many):
-                done.last = await self.append(data)
+                done.last = await self._append(data, limit)
         return done.last
 
-    async def append_and_wait(self, data: Data) -> EntryId:
-        """Append an entry, and wait until it is acknowledged."""
-        entry_id = await self.append(data)
-        await self.flushed(entry_id)
+    async def append_and_wait(self, data: Data, timeout: float | None = None) -> EntryId:
+        """Append an entry, and wait until it is acknowledged.
+
+        ``WaitTimedOut`` says whether the entry was appended (``maybe_applied``).
+        """
+        limit = time_limits.of(timeout)
+        entry_id = await self._append(data, limit)
+        await limit.hold(
+            self._session.written(entry_id),
+            lambda: self._not_yet(
+                f"entry {entry_id} was appended and is not acknowledged yet. Do not append it "
+                f"again, but wait with flushed({entry_id})"
+            ),
+        )
         return entry_id
 
-    async def flushed(self, entry_id: EntryId) -> None:
+    async def flushed(self, entry_id: EntryId, timeout: float | None = None) -> None:
         """Wait until an entry, and so everything before it, is acknowledged.
 
         With deferred sync the bookies may not have synced it yet.
         """
+        limit = time_limits.of(timeout)
         if entry_id > self.last_appended:
             raise ValueError(
                 f"ledger {self.ledger_id}: entry {entry_id} was not appended; "
                 f"the last one is {self.last_appended}"
             )
-        await self._session.written(entry_id)
+        await limit.hold(
+            self._session.written(entry_id),
+            lambda: self._not_yet(f"entry {entry_id} is not acknowledged yet. Wait for it again"),
+        )
 
-    async def flush(self) -> None:
+    async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was appended so far is acknowledged."""
-        await self.flushed(self.last_appended)
+        await self.flushed(self.last_appended, timeout)
 
-    async def force(self) -> None:
+    async def force(self, timeout: float | None = None) -> None:
         """Wait until everything that was appended so far is on disk, and readers may see it.
 
         Without deferred sync this is the same as ``flush``.
         """
-        await self._session.forced(self.last_appended)
+        last = self.last_appended
+        await time_limits.of(timeout).hold(
+            self._session.forced(last),
+            lambda: self._not_yet(
+                f"not all entries up to {last} are on disk yet, but those up to "
+                f"{self.last_confirmed}. Call force() again"
+            ),
+        )
 
-    async def tell_confirmed(self) -> None:
+    async def tell_confirmed(self, timeout: float | None = None) -> None:
         """Make ``last_confirmed`` known to every reader that asks from now on.
 
         Without this call, a reader learns of an entry through later entries, and of the last
         entries when the writer has been quiet for a moment. Call it if a reader must not wait for
         that. Raises ``LacNotTold`` if too few bookies can be told; the writer goes on.
         """
+        limit = time_limits.of(timeout)
         if self._over:
             self._refuse()
-        await self._session.lac_known()
+        await limit.hold(
+            self._session.lac_known(),
+            lambda: self._not_yet(
+                f"too few bookies have said that they know the LAC, entry {self.last_confirmed}; "
+                "some may know it. Call tell_confirmed() again"
+            ),
+        )
 
-    async def close(self) -> None:
+    async def close(self, timeout: float | None = None) -> None:
         """Wait until everything appended is acknowledged; close the ledger at its last entry.
 
         Bookies that the ack quorum did not need get ``LAGGARDS_MS`` to acknowledge, too. If the
@@ -215,6 +261,15 @@ class Writer:
         After a retryable error, call it again. Once the writer has ended, another call does
         nothing, or raises the same error.
         """
+        await time_limits.of(timeout).hold(
+            self._close(),
+            lambda: self._not_yet(
+                "it may be closed or not, and nothing can be appended to it any more. Call close() "
+                "again"
+            ),
+        )
+
+    async def _close(self) -> None:
         if self._closed:
             if self._failure is not None:
                 raise self._failure.with_traceback(None)
@@ -222,7 +277,7 @@ class Writer:
         self._closing = True
         core = self._session.core
         try:
-            await self.force()
+            await self._session.forced(self.last_appended)
             await self._session.copied(LAGGARDS_MS)
             await self._owner.close(core.confirmed, core.confirmed_length)
         except errors.ClientError as error:
@@ -265,6 +320,10 @@ class Writer:
                 error.add_note(f"closing ledger {self.ledger_id} failed, too: {second}")
         else:
             self.halt()
+
+    def _not_yet(self, what: str) -> errors.WaitTimedOut:
+        """Give the error of a call that waits for what the writer goes on to do."""
+        return errors.WaitTimedOut(f"ledger {self.ledger_id}: {what}", maybe_applied=True)
 
     def _payload(self, data: Data) -> bytes:
         """Check the data of an entry, and give it as bytes."""

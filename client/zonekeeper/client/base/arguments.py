@@ -8,11 +8,15 @@ out of bounds.
 
 from collections.abc import Mapping
 from types import NoneType
+from typing import Final
 
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules_data import ENSEMBLE_MAX
+
+#: The longest timeout, about 30 years. A larger number may be beyond what an event loop can count.
+TIMEOUT_S_MAX: Final = 1_000_000_000
 
 
 def check_address(value: object) -> None:
@@ -69,6 +73,18 @@ def check_digest(value: object) -> None:
 def check_flag(name: str, value: object) -> None:
     """Check a bool. Without this check Python would take ``"no"`` for true."""
     check_kind(name, value, bool)
+
+
+def check_timeout(value: object) -> None:
+    """Check the timeout of a call, in seconds; None is allowed."""
+    if value is None:
+        return
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise _wrong("timeout", "a number of seconds, or None for no limit", value)
+    if not 0 <= value <= TIMEOUT_S_MAX:  # so written, because NaN is neither more nor less
+        raise ValueError(
+            f"timeout is between 0 and {TIMEOUT_S_MAX} seconds, or None for no limit, not {value}"
+        )
 
 
 def check_custom(custom: object) -> None:

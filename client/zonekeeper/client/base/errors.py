@@ -30,6 +30,15 @@ class ClusterNotReady(ClientError):
     retryable = True
 
 
+class WaitTimedOut(ClientError, TimeoutError):
+    """The timeout that the caller gave is over, and what it waited for may still come: call again.
+
+    It is also Python's ``TimeoutError``. An append that may have happened is ``maybe_applied``.
+    """
+
+    retryable = True
+
+
 class ClientClosed(ClientError):
     """The client has ended; a call made after that begins nothing."""
 
@@ -131,6 +140,16 @@ class ReadFailed(ClientError):
 
 class EntryLost(ClientError):
     """Every replica says that it never had the entry, although the entry was acknowledged."""
+
+
+class TailBusy(ClientError):
+    """Another call waits on the same tail; this one took no entry."""
+
+    retryable = True
+
+
+class TailClosed(ClientError):
+    """The application has closed the tail; a call made after that takes no entry."""
 
 
 class BeyondEnd(ClientError):

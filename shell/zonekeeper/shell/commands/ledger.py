@@ -10,7 +10,7 @@ made its ledger gives 1, and the message says how much was acknowledged.
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
@@ -20,7 +20,7 @@ from rich import box
 from rich.table import Table
 
 from zonekeeper.client.api.client import Client
-from zonekeeper.client.api.reader import ReadBatch, Reader
+from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import errors
 from zonekeeper.metadata.commands.exits import RefusedCommand
@@ -32,7 +32,7 @@ from zonekeeper.shell.commands.ledger_options import ENTRY, LEDGER, NUMBER, PASS
 from zonekeeper.shell.reaching import connecting, reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reports import ledger_io, ledger_text
-from zonekeeper.wire.formats.entries import PAYLOAD_BYTES_MAX
+from zonekeeper.wire.formats.entries import PAYLOAD_BYTES_MAX, Entry
 from zonekeeper.wire.grpc.tls import TlsFiles
 
 _WRONG = (
@@ -45,6 +45,8 @@ _FIRST = click.option("--first", type=ENTRY, default=0, show_default=True, help=
 _RAW = click.option("--raw", is_flag=True, help="Put nothing between entries.  [default: newlines]")
 #: A command that ends early waits at most this long to learn what became of the ledger.
 _LOOK_S: Final = 2.0
+#: The most entries that ``tail`` writes at once; what a tail gives at once has a limit of its own.
+_BATCH_MAX: Final = 1 << 20
 Options = dict[str, object]
 T = TypeVar("T")
 
@@ -341,17 +343,25 @@ async def _opened(
         raise RefusedCommand(f"{error}; {tried}") from None
 
 
-def _batches(reader: Reader, options: Options, *, follow: bool) -> AsyncGenerator[ReadBatch, None]:
+def _batches(
+    reader: Reader, options: Options, *, follow: bool
+) -> AsyncGenerator[Iterable[Entry], None]:
     first, last = options["first"], options.get("last")
     assert isinstance(first, int)
     assert last is None or isinstance(last, int)
     if last is not None and last < first:
         raise RefusedCommand(f"no entries from {first} to {last}: --last is before --first")
     if follow:
-        return reader.tail(first)
+        return _followed(reader, first)
     if options["unconfirmed"]:
         return reader.read_unconfirmed(first, last)
     return reader.read(first, last)
+
+
+async def _followed(reader: Reader, first: int) -> AsyncGenerator[list[Entry], None]:
+    async with reader.follow(first) as tail:
+        while entries := await tail.read_many(_BATCH_MAX):
+            yield entries
 
 
 async def _metadata(place: Place, number: LedgerId) -> LedgerMetadata:

@@ -10,12 +10,11 @@ import base64
 import io
 import json
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import BinaryIO, Final, TextIO
 
-from zonekeeper.client.api.reader import ReadBatch
 from zonekeeper.client.base import errors
 from zonekeeper.wire.formats.entries import PAYLOAD_BYTES_MAX, Entry
 
@@ -128,7 +127,7 @@ class Giver:
         self._as_json = as_json
         self._end = b"" if raw else b"\n"
 
-    async def give(self, batch: ReadBatch) -> None:
+    async def give(self, batch: Iterable[Entry]) -> None:
         """Write a batch; a slow reader of the output holds up nothing else."""
         await asyncio.to_thread(self._write, b"".join(self._forms(batch)))
 
@@ -136,7 +135,7 @@ class Giver:
         self._out.write(data)
         self._out.flush()
 
-    def _forms(self, batch: ReadBatch) -> Iterator[bytes]:
+    def _forms(self, batch: Iterable[Entry]) -> Iterator[bytes]:
         for entry in batch:
             if self._as_json:
                 yield json.dumps(plain(entry), sort_keys=True).encode() + b"\n"
