@@ -16,7 +16,9 @@ from zonekeeper.metadata.formats.service_info import PublishedRoom
 from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.zones.losses import HeldBy
 from zonekeeper.shell.commands.bookies import bookies
+from zonekeeper.shell.commands.plan import plan
 
 WHO = ("--by", "anna", "--reason", "its disk is old")
 
@@ -44,6 +46,32 @@ def test_every_bookie_is_listed_with_where_it_stands_and_whether_it_is_there(
     assert rows["bk-b-0"]["repairHeldBy"] is None
     text = world.call(bookies, "list").stdout
     assert "repair held by" in next(line for line in text.splitlines() if "bk-a-0" in line)
+
+
+def test_a_bookie_of_a_held_zone_is_held_by_what_holds_its_zone(world: LiveWorld) -> None:
+    # S144.
+    world.build(lost="a")
+    row = listed(world)["bk-a-0"]["repairHeldBy"]
+    shown = world.data(bookies, "show", "bk-a-0")["repairHeldBy"]
+    assert isinstance(row, dict)
+    assert isinstance(shown, dict)
+    assert (row["by"], shown["by"]) == (HeldBy.ZONE_HELD, HeldBy.ZONE_HELD)
+    assert "repair held by zoneHeld" in world.call(bookies, "show", "bk-a-0").stdout
+    held = world.data(plan, "--no-wait")["held"]
+    assert isinstance(held, list)
+    assert {"predicate": row["by"], "text": row["text"], "what": "zone a"}.items() <= held[
+        0
+    ].items()
+
+
+def test_a_bookie_whose_loss_was_repaired_is_held_by_nothing(world: LiveWorld) -> None:
+    # S144.
+    world.build(lost="a")
+    mark = Mark(at_ms=1, by="auditor", reason="repaired")
+    world.on(lambda cluster: bookie_records.write_off(cluster, BookieId("bk-a-0"), mark))
+    rows = listed(world)
+    assert rows["bk-a-0"]["repairHeldBy"] is None
+    assert rows["bk-a-1"]["repairHeldBy"] is not None
 
 
 def test_what_is_said_of_a_bookie_is_shown(world: LiveWorld) -> None:

@@ -25,8 +25,20 @@ def held(world: LiveWorld) -> dict[str, str]:
 
 
 def test_records_that_are_not_seen_to_move_hold_every_zone(world: LiveWorld) -> None:
-    world.build(lost="a")
+    world.build()
     assert held(world) == dict.fromkeys(("zone a", "zone b", "zone c"), HeldBy.NOT_WATCHED)
+
+
+def test_a_zone_that_its_record_holds_is_named_so_before_what_is_not_seen_yet(
+    world: LiveWorld,
+) -> None:
+    # S144.
+    world.build(lost="a")
+    assert held(world) == {
+        "zone a": HeldBy.ZONE_HELD,
+        "zone b": HeldBy.NOT_WATCHED,
+        "zone c": HeldBy.NOT_WATCHED,
+    }
 
 
 def test_what_nobody_has_watched_is_named_so(world: LiveWorld) -> None:

@@ -20,7 +20,7 @@ from zonekeeper.replication.orders import decommissioning, emptying, recovering
 from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderProgress, Phase
 from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.replication.view.view import View
-from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching import connecting, evaluating, reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reports import preflight_text
 from zonekeeper.wire.formats import errors
@@ -38,10 +38,11 @@ def bookies() -> None:
 
 
 @bookies.command(name="list", epilog="Example: zonekeeper bookies list --output json")
+@evaluating.WAIT
 @reaching.on_cluster
-def list_command(place: Place) -> None:
+def list_command(wait: bool, place: Place) -> None:
     """List every bookie that has a cookie or is registered."""
-    rows = reaching.run(_list(place))
+    rows = reaching.run(_list(place, wait=wait))
     if place.as_json:
         reaching.print_json(rows)
         return
@@ -57,11 +58,12 @@ def list_command(place: Place) -> None:
 
 @bookies.command(epilog="Example: zonekeeper bookies show bk-b-0")
 @_BOOKIE
+@evaluating.WAIT
 @connecting.over_tls
 @reaching.on_cluster
-def show(bookie: str, tls: TlsFiles | None, place: Place) -> None:
+def show(bookie: str, wait: bool, tls: TlsFiles | None, place: Place) -> None:
     """Show all that is known of one bookie, and what it says of itself if it answers."""
-    data = reaching.run(_show(place, tls, BookieId(bookie)))
+    data = reaching.run(_show(place, tls, BookieId(bookie), wait=wait))
     if place.as_json:
         reaching.print_json(data)
         return
@@ -216,15 +218,17 @@ async def _repairing(place: Place, tls: TlsFiles | None) -> AsyncIterator[Repair
         yield Repairer(client, view, name=name, chance=chance)
 
 
-async def _list(place: Place) -> list[dict[str, object]]:
+async def _list(place: Place, *, wait: bool) -> list[dict[str, object]]:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
+        if wait:
+            await evaluating.what_holds_bookies(view)
         return [_row(one, view.bookie_records.get(one.id), view) for one in view.topology]
 
 
 def _row(bookie: Bookie, record: BookieRecord | None, view: View) -> dict[str, object]:
     where, record = bookie.location, record or BookieRecord()
     rules = view.policy.placement
-    holds = None if bookie.readable else view.what_holds(where)
+    holds = view.what_holds_bookie(bookie.id)
     return {
         "bookie": bookie.id,
         "zone": None if where is None else where.zone,
@@ -284,9 +288,13 @@ def _remarks(row: dict[str, object]) -> str:
     return "; ".join(remarks)
 
 
-async def _show(place: Place, tls: TlsFiles | None, bookie: BookieId) -> dict[str, object]:
+async def _show(
+    place: Place, tls: TlsFiles | None, bookie: BookieId, *, wait: bool
+) -> dict[str, object]:
     async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
         _refuse_unknown(view, bookie)
+        if wait and view.what_holds_bookie(bookie) is not None:
+            await evaluating.what_holds_bookies(view)
         known = view.topology.get(bookie)
         assert known is not None, "an unknown one is refused"
         cluster = client.cluster
