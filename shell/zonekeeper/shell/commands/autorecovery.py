@@ -134,9 +134,8 @@ async def _status(place: Place) -> dict[str, object]:
     epilog='Example: zonekeeper autorecovery enable --reason "the network is back" --dry-run'
 )
 @_FORCE
-@reaching.by_person
+@reaching.by_person_or_dry_run
 @reaching.YES
-@reaching.DRY_RUN
 @connecting.over_tls
 @reaching.on_cluster
 def enable(**given: Unpack[_Given]) -> None:
@@ -166,9 +165,8 @@ def enable(**given: Unpack[_Given]) -> None:
 @autorecovery.command(
     epilog='Example: zonekeeper autorecovery disable --reason "the network is moved"'
 )
-@reaching.by_person
+@reaching.by_person_or_dry_run
 @reaching.YES
-@reaching.DRY_RUN
 @reaching.on_cluster
 def disable(who: Person, yes: bool, dry_run: bool, place: Place) -> None:
     """Switch all automatic replication off, for every zone, until a person switches it on.
@@ -251,9 +249,8 @@ def hold(zone: str | None, whole: bool, who: Person, place: Place) -> None:
 @_ZONE
 @_WHOLE
 @_FORCE
-@reaching.by_person
+@reaching.by_person_or_dry_run
 @reaching.YES
-@reaching.DRY_RUN
 @connecting.over_tls
 @reaching.on_cluster
 def release(**given: Unpack[_GivenZone]) -> None:

@@ -97,10 +97,9 @@ def readonly(
     epilog='Example: zonekeeper bookies decommission bk-b-0 --reason "its disk is old"'
 )
 @_BOOKIE
-@reaching.DRY_RUN
 @reaching.YES
 @connecting.over_tls
-@reaching.by_person
+@reaching.by_person_or_dry_run
 @reaching.on_cluster
 def decommission(
     bookie: str, dry_run: bool, yes: bool, tls: TlsFiles | None, who: Person, place: Place
@@ -118,10 +117,9 @@ def decommission(
     epilog='Example: zonekeeper bookies recover bk-b-0 --reason "its disk is lost" --dry-run'
 )
 @_BOOKIE
-@reaching.DRY_RUN
 @reaching.YES
 @connecting.over_tls
-@reaching.by_person
+@reaching.by_person_or_dry_run
 @reaching.on_cluster
 def recover(
     bookie: str, dry_run: bool, yes: bool, tls: TlsFiles | None, who: Person, place: Place

@@ -23,8 +23,8 @@ class PlanLine:
 
     @property
     def runbook(self) -> str:
-        """The path of the runbook, which says what to do."""
-        return f"docs/runbooks/{self.held.by}.md"
+        """The name of the runbook, which says what to do."""
+        return str(self.held.by)
 
     def plain(self) -> dict[str, str]:
         """Give the line as plain data."""
@@ -63,7 +63,7 @@ def plan(wait: bool, place: Place) -> None:
             table.add_row(*map(Text, (one.what, one.held.by, one.held.text)))
         console.print(table)
         for runbook in sorted({one.runbook for one in lines}):
-            console.print(f"what to do: {runbook}")
+            console.print(f"what to do: zonekeeper runbook {runbook}")
     if missing:
         console.print(f"missing, and repaired once nothing holds it: {', '.join(missing)}")
     for text in unused.values():
