@@ -31,7 +31,7 @@ from tests.support import zookeeper
 from tests.support.certificates import Authority
 from tests.support.http_port import ask, get
 from zonekeeper.bookie.life import identity
-from zonekeeper.bookie.serving.service import BY_PERSON
+from zonekeeper.bookie.serving.modes import BY_PERSON
 from zonekeeper.metadata.bookies import bookie_watch, cookie_store, registration
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store
