@@ -22,6 +22,7 @@ PAGES_WITH_PATHS = (
 )
 INVARIANTS = "docs/invariants.md"
 GLOSSARY = "docs/glossary.md"
+RUNBOOKS = "shell/zonekeeper/shell/runbooks"
 #: Words of which the whole house is made.
 NEEDED_WORDS = (
     "auditor",
@@ -161,6 +162,7 @@ def glossary_is_in_order(root: Path) -> list[str]:
 def _pages(root: Path) -> Iterator[Path]:
     yield from sorted(root.glob("*.md"))
     yield from sorted((root / "docs").rglob("*.md"))
+    yield from sorted((root / RUNBOOKS).glob("*.md"))
 
 
 def _invariants(root: Path) -> Iterator[InvariantRow]:

@@ -53,6 +53,16 @@ def test_what_the_image_installs_runs_its_commands(tmp_path: Path) -> None:
             text=True,
         )
         assert "Usage: zonekeeper" in said.stdout
+    page = subprocess.run(
+        [target / "bin" / "zonekeeper", "runbook", "zoneHeld"],
+        cwd=tmp_path,
+        env=alone,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    in_checkout = ROOT / "shell" / "zonekeeper" / "shell" / "runbooks" / "zoneHeld.md"
+    assert page.stdout == in_checkout.read_text("utf-8")
 
 
 def test_pods_run_as_the_user_of_the_image() -> None:

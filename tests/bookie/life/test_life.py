@@ -16,7 +16,7 @@ from zonekeeper.bookie.life import known_metadata, life
 from zonekeeper.bookie.life.life import Conditions, Presence
 from zonekeeper.bookie.life.witness import Witness
 from zonekeeper.bookie.serving.service import BookieServer
-from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.bookies import bookie_records, registration
 from zonekeeper.metadata.bookies.registration import Mode, NameTakenError, Registrar
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -99,6 +99,22 @@ async def test_a_mode_that_changes_while_it_is_being_registered_is_registered(be
         bookie.set_conditions(["the disk is full"])
         await turns(IDLE_TURNS)
         assert await side(cluster) == "read-only"
+
+
+async def test_s146_the_registration_has_the_reasons_of_now() -> None:
+    async def published(cluster: Cluster) -> list[str]:
+        info = await registration.read_service_info(cluster, BOOKIE)
+        assert info is not None
+        return [one.reason for one in info.read_only]
+
+    async with kept_present(MemoryPlace()) as (cluster, bookie):
+        await turns(IDLE_TURNS)
+        assert await published(cluster) == []
+        for conditions in (["the disk is full"], ["the disk is full", "another is"], []):
+            bookie.set_conditions(conditions)
+            await turns(IDLE_TURNS)
+            assert await published(cluster) == conditions
+            assert await side(cluster) == ("read-only" if conditions else "writable")
 
 
 async def test_a_bookie_that_lost_its_session_registers_again() -> None:

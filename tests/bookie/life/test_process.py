@@ -33,10 +33,11 @@ from tests.support.certificates import Authority
 from tests.support.exposed import unexplained
 from tests.support.http_port import ask, get
 from zonekeeper.bookie.life import identity
-from zonekeeper.bookie.serving.service import BY_PERSON
+from zonekeeper.bookie.serving.modes import BY_PERSON
 from zonekeeper.metadata.bookies import bookie_watch, cookie_store, registration
 from zonekeeper.metadata.cluster import cluster as clusters
-from zonekeeper.metadata.cluster import policy_store
+from zonekeeper.metadata.cluster import policy_store, timeline
+from zonekeeper.metadata.cluster.timeline import Event
 from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base import locations
@@ -198,6 +199,45 @@ async def test_a_ledger_of_which_the_metadata_knows_nothing_is_collected(world: 
             while "zonekeeper_bookie_gc_forgotten_total 1\n" not in metrics:
                 _, metrics = await ask(bookie.http_port, get("/metrics"))
         assert "zonekeeper_bookie_ledgers 0\n" in metrics
+
+
+async def test_s146_s147_a_full_disk_is_said_with_a_time_and_told_to_the_timeline(
+    world: World,
+) -> None:
+    async with (
+        started(world, disk_full="1%", disk_warn="1%", disk_low="1%") as bookie,
+        world.cluster() as cluster,
+    ):
+        told: list[Event] = []
+        async with (
+            asyncio.timeout(LIMIT_S),
+            cluster.store.watch_children(cluster.root.beside("timeline")) as changes,
+        ):
+            async for _ in changes:
+                told = await timeline.newest(cluster)
+                if told:
+                    break
+        assert [(one.kind, one.subject, one.by) for one in told] == [
+            ("read-only", f"bookie {BOOKIE}", BOOKIE)
+        ]
+        async with (
+            asyncio.timeout(LIMIT_S),
+            cluster.store.watch(cluster.root.read_only(BOOKIE)) as states,
+        ):
+            while await anext(states) is None:
+                pass
+        info = await registration.read_service_info(cluster, BOOKIE)
+        assert info is not None
+        (reason,) = info.read_only
+        assert reason.reason.startswith("the device of --data is full: ")
+        assert reason.since_ms is not None
+        (shown,) = json.loads((await ask(bookie.http_port, get("/state")))[1])["restrictions"]
+        assert shown == {
+            "what": "read-only",
+            "reason": reason.reason,
+            "by": BOOKIE,
+            "sinceMs": reason.since_ms,
+        }
 
 
 async def test_a_full_disk_makes_it_read_only_and_not_ready(world: World) -> None:

@@ -14,7 +14,8 @@ from zonekeeper.operator.plan.plans import Release, TurnPlan
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
 
-RUNBOOKS = ROOT / "docs" / "runbooks"
+#: Where the shell keeps the runbooks; the operator imports no shell.
+RUNBOOKS = ROOT / "shell" / "zonekeeper" / "shell" / "runbooks"
 
 
 @functools.cache
@@ -127,11 +128,12 @@ def test_each_predicate_is_waited_for_somewhere(predicate: Predicate) -> None:
 def test_each_predicate_has_a_runbook_that_says_what_to_look_at_and_what_to_do(
     predicate: Predicate,
 ) -> None:
-    text = (ROOT / predicate.runbook).read_text()
+    assert predicate.runbook == f"zonekeeper runbook {predicate}"
+    text = (RUNBOOKS / f"{predicate}.md").read_text()
     assert text.startswith(f"# `{predicate}`")
     for heading in ("## What it means", "## What to look at", "## What to do"):
         assert heading in text
-    assert f"(runbooks/{predicate}.md)" in (ROOT / "docs" / "operator.md").read_text()
+    assert f"runbooks/{predicate}.md)" in (ROOT / "docs" / "operator.md").read_text()
 
 
 def test_each_runbook_of_the_operator_is_of_a_predicate() -> None:

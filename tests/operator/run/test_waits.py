@@ -380,4 +380,4 @@ async def test_what_is_waited_for_is_logged_once_with_its_runbook(
         record.message for record in caplog.records if "waits for Unreachable" in record.message
     ]
     assert len(told) == 1
-    assert "nobody answers (what to do: docs/runbooks/Unreachable.md)" in told[0]
+    assert "nobody answers (what to do: zonekeeper runbook Unreachable)" in told[0]

@@ -18,11 +18,12 @@ from tests.placement.zone_world import (
     where,
 )
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.topology import Bookie, Registration
 from zonekeeper.placement.policy.rules import RepairRules, ZoneWatchRules
 from zonekeeper.placement.zones import losses
 from zonekeeper.placement.zones.counted_time import longest_step_ms
 from zonekeeper.placement.zones.gate import Permission
-from zonekeeper.placement.zones.losses import Followed, HeldBy
+from zonekeeper.placement.zones.losses import Followed, Held, HeldBy
 
 ONE = members(A, 0)[0]
 RULES = ZoneWatchRules()
@@ -92,6 +93,41 @@ def test_a_counter_that_stands_still_holds() -> None:
     world.wait(SECOND)
     assert holds(world) is HeldBy.NOT_WATCHED
     assert holds_now(world) is HeldBy.NOT_WATCHED
+
+
+def test_a_held_zone_is_named_before_what_a_process_has_not_seen_yet() -> None:
+    # S144.
+    world = settled()
+    lost = members(A)
+    world.lose(lost)
+    world.wait(10 * MINUTE)
+    assert holds_now(world, lost[0]) is HeldBy.ZONE_HELD
+
+    world.followed = Followed()
+    world.watching = False
+    world.look()
+    assert holds_now(world, lost[0]) is HeldBy.ZONE_HELD
+    assert holds_now(world, members(B)[0]) is HeldBy.NOT_WATCHED
+
+
+def test_what_holds_a_bookie_is_what_holds_its_place_while_there_is_something_to_repair() -> None:
+    # S144.
+    world = settled()
+    lost = members(A)
+    world.lose(lost)
+    world.wait(10 * MINUTE)
+
+    def asked(registration: Registration, *, written_off: bool) -> Held | None:
+        bookie = Bookie(id=lost[0], location=where(lost[0]), registration=registration)
+        return losses.what_holds_bookie(
+            bookie, world.followed, world.policy, written_off=written_off, now_ms=world.now_ms
+        )
+
+    held = asked(Registration.ABSENT, written_off=False)
+    assert held is not None
+    assert held.by is HeldBy.ZONE_HELD
+    assert asked(Registration.ABSENT, written_off=True) is None
+    assert asked(Registration.READ_ONLY, written_off=False) is None
 
 
 def test_a_process_that_has_just_begun_holds_until_it_sees_the_counter_move() -> None:

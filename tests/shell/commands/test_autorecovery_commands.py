@@ -43,6 +43,9 @@ def test_the_status_tells_the_switch_who_leads_and_what_waits(world: LiveWorld) 
     world.build(lost="a")
     world.on(lambda c: underreplication.mark(c, LedgerId(7), [BookieId("bk-a-0")], at_ms=1))
     data = world.data(autorecovery, "status")
+    alerts = data.pop("alerts")
+    assert isinstance(alerts, list)
+    assert [one["alert"] for one in alerts] == ["zoneDown"]
     assert data == {
         "switch": "on",
         "auditor": None,

@@ -6,6 +6,7 @@ its own, in ``test_live_processes``.
 
 import asyncio
 import json
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +16,10 @@ import yaml
 
 from tests.shell.live_cluster import WHO, LiveCluster, is_calm, live_cluster, opened, registration
 from zonekeeper.client.api import blocking
+from zonekeeper.metadata.bookies import registration as bookie_registration
 from zonekeeper.metadata.commands.cluster import cluster as cluster_command
-from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.metadata.formats.service_info import Endpoint
+from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.topology import Registration
 from zonekeeper.shell.commands.audit import audit
 from zonekeeper.shell.commands.autorecovery import autorecovery
@@ -257,11 +260,40 @@ def test_a_bookie_refuses_writes_until_it_is_told_to_take_them_again(cluster: Li
         "readOnly": True,
         "done": False,
     }
-    cluster.text(bookies, "readonly", "bk-c-0", "--yes")
+    cluster.text(bookies, "readonly", "bk-c-0", "--yes", *WHO)
     cluster.until(registration("bk-c-0", Registration.READ_ONLY))
-    assert "read-only" in cluster.text(bookies, "list")
-    cluster.text(bookies, "readonly", "bk-c-0", "--off", "--yes")
+    s146_everybody_says_who_ordered_it(cluster)
+    cluster.text(bookies, "readonly", "bk-c-0", "--off", "--yes", *WHO)
     cluster.until(registration("bk-c-0", Registration.WRITABLE))
+    assert cluster.data(bookies, "show", "bk-c-0")["restrictions"] == []
+    told = [kind for kind, by in happened(cluster, "bk-c-0") if by == "anna"]
+    assert told == ["writable", "read-only"]
+
+
+def s146_everybody_says_who_ordered_it(cluster: LiveCluster) -> None:
+    line = "read-only (by anna: a test), since 20"
+    restrictions = cluster.data(bookies, "show", "bk-c-0")["restrictions"]
+    assert isinstance(restrictions, list)
+    (of_anna,) = restrictions
+    assert (of_anna["by"], of_anna["reason"]) == ("anna", "a test")
+    assert line in cluster.text(bookies, "list")
+    rows = cluster.data(top, "--once", "--every", "0.2", "--zone", "c")["bookies"]
+    assert isinstance(rows, list)
+    assert [row["restrictions"] for row in rows] == [restrictions, []]
+    assert line in cluster.text(top, "--once", "--every", "0.2", "--zone", "c")
+    assert line in cluster.text(audit, "placement")
+    page = asyncio.run(page_of(cluster, "bk-c-0"))
+    with urllib.request.urlopen(f"http://{page.host}:{page.port}/state") as answer:
+        state = json.load(answer)
+    assert state["restrictions"] == restrictions
+
+
+async def page_of(cluster: LiveCluster, bookie: str) -> Endpoint:
+    async with opened(cluster.address) as opened_cluster:
+        info = await bookie_registration.read_service_info(opened_cluster, BookieId(bookie))
+    assert info is not None
+    assert info.http is not None
+    return info.http
 
 
 # ── what makes no sense ──
@@ -279,8 +311,8 @@ WRONG: list[tuple[click.Command, tuple[str, ...], str]] = [
     (autorecovery, ("disable", *WHO), "repeat with --yes"),
     (autorecovery, ("disable", "--by", "anna", "--yes"), "Missing option '--reason'"),
     (bookies, ("show", "nobody"), "there is no bookie nobody; there are bk-a-0"),
-    (bookies, ("readonly", "nobody", "--yes"), "there is no bookie nobody"),
-    (bookies, ("readonly", "bk-a-0"), "repeat with --yes"),
+    (bookies, ("readonly", "nobody", "--yes", *WHO), "there is no bookie nobody"),
+    (bookies, ("readonly", "bk-a-0", *WHO), "repeat with --yes"),
     (bookies, ("recover", "bk-a-0", *WHO, "--yes"), "bk-a-0 is registered, so it is not lost"),
     (bookies, ("recover", "nobody", *WHO, "--yes"), "there is no bookie nobody"),
     (bookies, ("decommission", "nobody", *WHO, "--yes"), "there is no bookie nobody"),
@@ -322,7 +354,7 @@ EACH: list[tuple[click.Command, tuple[str, ...]]] = [
     (autorecovery, ("release", "--zone", "a", *WHO, "--yes")),
     (bookies, ("list",)),
     (bookies, ("show", "bk-a-0")),
-    (bookies, ("readonly", "bk-a-0", "--yes")),
+    (bookies, ("readonly", "bk-a-0", "--yes", *WHO)),
     (bookies, ("decommission", "bk-a-0", *WHO, "--yes")),
     (bookies, ("recover", "bk-a-0", *WHO, "--yes")),
     (audit, ("placement",)),

@@ -78,6 +78,11 @@ def a_zone_is_lost_and_its_repair_is_held(cluster: LiveCluster) -> None:
     waiting = cluster.data(plan)["held"]
     assert isinstance(waiting, list)
     assert [(one["what"], one["predicate"]) for one in waiting] == [("zone a", "zoneHeld")]
+    held = {row["bookie"]: row["repairHeldBy"] for row in listed(cluster)}
+    assert {name: one["by"] for name, one in held.items() if isinstance(one, dict)} == {  # S144.
+        "bk-a-0": "zoneHeld",
+        "bk-a-1": "zoneHeld",
+    }
     found = cluster.data(zones, "status", "a")["zones"]
     assert isinstance(found, dict)
     assert (found["a"]["observation"], found["a"]["permission"]) == ("down", "held")
@@ -107,6 +112,8 @@ def the_zone_is_back(cluster: LiveCluster) -> None:
 def a_bookie_that_is_lost_for_good_is_recovered(cluster: LiveCluster, ledger_id: LedgerId) -> None:
     cluster.local.data("kill-bookie", "bk-c-1")
     cluster.until(registration("bk-c-1", Registration.ABSENT))
+    (lost,) = [row for row in listed(cluster) if row["state"] == "absent"]
+    assert lost["repairHeldBy"] is None, "its zone is open, and a zone watch is seen to evaluate"
     with cluster.process("bookies", "recover", "bk-c-1", *WHO, "--yes") as process:
         out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (0, "bk-c-1 is recovered elsewhere\n"), err
@@ -125,8 +132,14 @@ def a_bookie_that_is_there_is_emptied_and_forgotten(
         cluster.local.data("kill-bookie", "bk-b-1")
         out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (0, "bk-b-1 is emptied and forgotten\n"), words + err
-    listed = json.loads(cluster.text(bookies, "list", "--output", "json"))
-    assert "bk-b-1" not in [row["bookie"] for row in listed]
+    assert "bk-b-1" not in [row["bookie"] for row in listed(cluster)]
+
+
+def listed(cluster: LiveCluster) -> list[dict[str, dict[str, str] | str | None]]:
+    found: list[dict[str, dict[str, str] | str | None]] = json.loads(
+        cluster.text(bookies, "list", "--output", "json")
+    )
+    return found
 
 
 def until_it_says(process: "subprocess.Popen[str]", wanted: str) -> str:

@@ -36,6 +36,7 @@ from zonekeeper.metadata.bookies.registration import Mode, Registrar
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.formats.service_info import ReadOnlyReason
 from zonekeeper.metadata.ledgers import ledgers, vouchers
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.store.store import MetadataStore
@@ -282,8 +283,7 @@ class Presence:
 
     async def _follow_mode(self) -> None:
         while True:
-            read_only = self._bookie.read_only
-            await self._bookie.mode_changed(read_only)
+            await self._bookie.modes.other_than(self._bookie.modes.reasons)
             await self._register()
 
     async def _follow_registration(self, mode: Mode) -> None:
@@ -293,18 +293,20 @@ class Presence:
                 await self._register()
 
     async def _register(self) -> None:
-        """Return when the bookie is registered with the mode of that moment.
+        """Return when the bookie is registered with the mode and the reasons of that moment.
 
         All registrations are made here. Before each one, and in its session, the witness looks. So
         a store that was set back is marked before the bookie gets entries of ledgers with ids that
         the store gave out before.
         """
-        registered: Mode | None = None
-        while registered is not mode_of(self._bookie):
+        registered: tuple[ReadOnlyReason, ...] | None = None
+        while registered != self._bookie.modes.reasons:
             try:
                 async with self._turn:
-                    wanted = mode_of(self._bookie)
-                    await self._registrar.register(wanted, first=self._witness.try_look)
+                    wanted = self._bookie.modes.reasons
+                    self._registrar.say_read_only(wanted)
+                    mode = Mode.READ_ONLY if wanted else Mode.WRITABLE
+                    await self._registrar.register(mode, first=self._witness.try_look)
             except StoreError as error:
                 if not error.retryable:
                     raise
@@ -314,8 +316,3 @@ class Presence:
                 registered = wanted
         self._conditions.met(REGISTERED)
         self.begun.set()
-
-
-def mode_of(bookie: BookieServer) -> Mode:
-    """Give the side on which a bookie is to be registered."""
-    return Mode.READ_ONLY if bookie.read_only else Mode.WRITABLE

@@ -9,9 +9,11 @@ a page, and no page waits for a disk. ``docs/bookie.md`` lists the metrics.
 from dataclasses import dataclass
 
 from zonekeeper.bookie.life.life import Begun, Conditions
+from zonekeeper.bookie.life.own_record import OwnRecord
 from zonekeeper.bookie.serving.collecting import Collector
 from zonekeeper.bookie.serving.measuring import Measures
 from zonekeeper.bookie.serving.service import BookieServer
+from zonekeeper.placement.base.fields import Plain
 from zonekeeper.wire.formats import exposition
 from zonekeeper.wire.formats.exposition import Family, labelled, single
 from zonekeeper.wire.running import looking, process_figures, seam
@@ -29,6 +31,7 @@ class PagesView:
     begun: Begun | None = None
     bookie: BookieServer | None = None
     collector: Collector | None = None
+    own_record: OwnRecord | None = None
 
     def pages(self) -> Pages:
         """Give all pages, by their paths."""
@@ -47,8 +50,8 @@ class PagesView:
         missing = self.conditions.unmet
         if self.begun is not None and (behind := self.begun.storage.backlog.trouble) is not None:
             missing["rewrite"] = behind
-        if self.bookie is not None and self.bookie.conditions:
-            missing["disk"] = "; ".join(self.bookie.conditions)
+        if self.bookie is not None and self.bookie.modes.conditions:
+            missing["disk"] = "; ".join(self.bookie.modes.conditions)
         return missing
 
     def metrics(self) -> Page:
@@ -89,12 +92,19 @@ class PagesView:
                 "bootEpoch": self.begun.boot_epoch,
                 "state": self.bookie.state.value,
                 "readOnlyReasons": self.bookie.read_only_reasons,
+                "restrictions": self._restrictions(self.bookie),
                 "ledgers": len(memory.ledgers),
                 "ledgersInLimbo": _in_limbo(self.begun),
                 "totalBytes": log.space.total_bytes,
                 "freeBytes": log.space.free_bytes,
             }
         return looking.as_json(found)
+
+    def _restrictions(self, bookie: BookieServer) -> list[dict[str, Plain]]:
+        """Give what keeps the bookie from new data: the reason, by whom, and since when."""
+        if self.own_record is None:
+            return []
+        return [one.plain() for one in self.own_record.restrictions(bookie.modes.reasons)]
 
 
 def _of_storage(begun: Begun, bookie: BookieServer) -> list[Family]:

@@ -25,6 +25,8 @@ from zonekeeper.bookie.disk.disks import ThreadDisk
 from zonekeeper.bookie.disk.files import SHORTAGES
 from zonekeeper.bookie.life import allocation, data_folder, identity, life, space
 from zonekeeper.bookie.life.life import Begun, BookieGround, Conditions, Presence
+from zonekeeper.bookie.life.mode_telling import ModeTelling
+from zonekeeper.bookie.life.own_record import OwnRecord
 from zonekeeper.bookie.life.pages import PagesView
 from zonekeeper.bookie.life.room_publishing import RoomPublisher
 from zonekeeper.bookie.life.settings import BookieSettings
@@ -99,6 +101,8 @@ class _Process:
             settings.bookie_id, metadata.version("zonekeeper"), self._conditions, Measures()
         )
         self._stop = stop
+        #: Set when the bookie's devices were looked at.
+        self._looked = asyncio.Event()
 
     async def live(self, stack: AsyncExitStack, chance: Chance) -> None:
         """Come up, serve until stopped, and go down."""
@@ -134,6 +138,7 @@ class _Process:
             bookie = self._bookie(begun, tasks)
             bookie.vouched = life.vouched_in(cluster, begun.cookie.bookie)
             bookie.standing = life.standing_in(cluster)
+            bookie.modes.wall_ms = _wall_ms
             self._view.begun, self._view.bookie = begun, bookie
             writer = tasks.create_task(begun.storage.run())
             housekeeping = self._keep_house(cluster, begun, bookie, ground, tasks)
@@ -152,6 +157,7 @@ class _Process:
                 keeping = tasks.create_task(presence.keep())
                 naming = ZoneNaming(cluster, _location(begun), self._conditions)
                 housekeeping.append(tasks.create_task(naming.follow()))
+                housekeeping += self._telling(cluster, begun, bookie, tasks)
                 await presence.begun.wait()
                 await naming.begun.wait()
                 unused = f", gets no ledgers: {naming.trouble}" if naming.trouble else ""
@@ -226,12 +232,28 @@ class _Process:
             troubles=lambda: storage.failed_directories,
             on_change=bookie.set_conditions,
         )
-        self._view.collector = collector
+        self._view.collector, self._looked = collector, watch.begun
         return [
             tasks.create_task(collector.run()),
             tasks.create_task(begun.witness.run(settings.collecting.every_ms)),
             tasks.create_task(watch.run(settings.disk_check_ms)),
         ]
+
+    def _telling(
+        self, cluster: Cluster, begun: Begun, bookie: BookieServer, tasks: asyncio.TaskGroup
+    ) -> list["asyncio.Task[None]"]:
+        """Begin to say why the bookie is read-only: on its page, and in the timeline."""
+        name = begun.cookie.bookie
+        self._view.own_record = own = OwnRecord(cluster, name)
+        telling = ModeTelling(
+            cluster,
+            name,
+            bookie.modes,
+            boot_epoch=begun.boot_epoch,
+            now_ms=_now_ms,
+            wall_ms=_wall_ms,
+        )
+        return [tasks.create_task(own.follow()), tasks.create_task(telling.run(self._looked))]
 
     def _registrar(self, cluster: Cluster, begun: Begun, port: int, http_port: int) -> Registrar:
         info = service_info.of_bookie(

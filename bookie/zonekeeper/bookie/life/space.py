@@ -95,6 +95,8 @@ class DeviceWatch:
     ) -> None:
         """``on_change`` is called with ``refusing`` whenever its reasons change."""
         self.verdict = DeviceVerdict()
+        #: Set when the devices were looked at for the first time.
+        self.begun = asyncio.Event()
         self._devices = devices
         self._disk = disk
         self._marks = marks
@@ -121,6 +123,7 @@ class DeviceWatch:
                 )
         if _kinds(before) != _kinds(self.verdict):
             self._on_change(self.verdict.refusing)
+        self.begun.set()
 
     async def _space(self, files: FileSystem) -> Space | None:
         try:

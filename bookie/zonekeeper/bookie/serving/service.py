@@ -14,7 +14,6 @@ in a task of its own. It is decided again afterwards, because a fence may have c
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from zonekeeper.bookie.disk import waiting
 from zonekeeper.bookie.ledgers import admission, extents, records
@@ -23,6 +22,7 @@ from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.segments.log import LogPut
 from zonekeeper.bookie.serving import capacity, comparing, listing
 from zonekeeper.bookie.serving.capacity import BookieLimits, Capacity
+from zonekeeper.bookie.serving.modes import Modes
 from zonekeeper.bookie.serving.store_reads import Peer, StoreReads, StoreTurn
 from zonekeeper.bookie.serving.vouching import Standings, Vouched, no_standings, no_vouchers
 from zonekeeper.bookie.storage import reading
@@ -33,9 +33,6 @@ from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers, errors, openings
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Flags, Frame
-
-#: The one reason for being read-only that a restart keeps.
-BY_PERSON: Final = "by a person's order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +71,7 @@ class BookieServer:
         )
         self._compacting: asyncio.Task[int] | None = None
         self._draining = False
-        #: Why the bookie is read-only, besides a person's order.
-        self.conditions: tuple[str, ...] = ()
-        self._mode_changed = asyncio.Event()
+        self.modes = Modes(self._memory)
         #: Set before the bookie serves; until then no limbo ends, and no ledger is taken in.
         self.vouched: Vouched = no_vouchers
         self.standing: Standings = no_standings
@@ -99,8 +94,7 @@ class BookieServer:
     @property
     def read_only_reasons(self) -> tuple[str, ...]:
         """The reasons for taking no plain appends; empty: the bookie takes them."""
-        by_person = (BY_PERSON,) if self._memory.read_only else ()
-        return (*by_person, *self.conditions)
+        return self.modes.texts
 
     @property
     def state(self) -> service.BookieState:
@@ -111,14 +105,11 @@ class BookieServer:
 
     def set_conditions(self, reasons: Sequence[str]) -> None:
         """Replace the conditions: the bookie is read-only for these reasons, too."""
-        self.conditions = tuple(reasons)
-        self._mode_changed.set()
+        self.modes.set_conditions(reasons)
 
     async def mode_changed(self, read_only: bool) -> None:
         """Wait until ``self.read_only != read_only``."""
-        while self.read_only == read_only:
-            self._mode_changed.clear()
-            await self._mode_changed.wait()
+        await self.modes.until(lambda: self.read_only != read_only)
 
     def drain(self) -> None:
         """Take no more appends, and end tails and a compaction; all other work goes on."""
@@ -336,8 +327,9 @@ class BookieServer:
 
     async def set_read_only(self, *, read_only: bool) -> None:
         """Take no more plain appends, or take them again; a restart keeps the mode."""
+        was_read_only = self._memory.read_only
         await self._log.written(records.ModeRecord(read_only=read_only))
-        self._mode_changed.set()
+        self.modes.person_told(was_read_only=was_read_only)
 
     async def end_limbo(self, ledger_id: LedgerId, boot_epoch: int) -> None:
         """End a ledger's limbo, durably, if a repair has vouched for this start of the bookie.

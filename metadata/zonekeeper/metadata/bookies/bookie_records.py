@@ -3,6 +3,8 @@
     bootEpoch     the bookie counts its starts, so that two processes with one name are told apart
     writtenOff    the auditor: the bookie is lost, and everything that it held has been repaired
     draining      a person or the operator: the bookie is to be emptied and removed
+    readOnly      a person: they told the bookie to be read-only. The bookie's own disk keeps the
+                  order; this says who gave it, when and why
     lostData      the bookie: at the start with this boot epoch it had lost data, and cannot answer
                   for it; the auditor removes this once all copies are there again
 
@@ -26,7 +28,7 @@ from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import BookieId
 
-_KNOWN: Final = frozenset({"bootEpoch", "writtenOff", "draining", "lostData"})
+_KNOWN: Final = frozenset({"bootEpoch", "writtenOff", "draining", "readOnly", "lostData"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,8 @@ class BookieRecord:
     boot_epoch: int = 0
     written_off: Mark | None = None
     draining: Mark | None = None
+    #: Who told the bookie to be read-only; None: no person did, or an older program of theirs.
+    read_only: Mark | None = None
     #: The boot epoch at which the bookie reported lost data; None if nothing is missing.
     lost_data: int | None = None
     #: The fields that this version does not know, as JSON; they are written back unchanged.
@@ -57,7 +61,11 @@ def _render(record: BookieRecord) -> dict[str, Plain]:
         data["bootEpoch"] = record.boot_epoch
     if record.lost_data is not None:
         data["lostData"] = record.lost_data
-    for name, mark in (("writtenOff", record.written_off), ("draining", record.draining)):
+    for name, mark in (
+        ("writtenOff", record.written_off),
+        ("draining", record.draining),
+        ("readOnly", record.read_only),
+    ):
         if mark is not None:
             data[name] = {"atMs": mark.at_ms, "by": mark.by, "reason": mark.reason}
     return data
@@ -68,6 +76,7 @@ def _parse(data: Mapping[str, Plain]) -> BookieRecord:
         boot_epoch=records.number(data, "bootEpoch") if "bootEpoch" in data else 0,
         written_off=_mark(data, "writtenOff"),
         draining=_mark(data, "draining"),
+        read_only=_mark(data, "readOnly"),
         lost_data=records.number(data, "lostData") if "lostData" in data else None,
         unknown=records.unknown(data, _KNOWN),
     )
@@ -140,6 +149,25 @@ async def drain(cluster: Cluster, bookie: BookieId, mark: Mark | None) -> None:
     )
 
 
+async def order_read_only(
+    cluster: Cluster, bookie: BookieId, mark: Mark | None, *, keep: bool = False
+) -> Mark | None:
+    """Note who told a bookie to be read-only, or (None) that nobody does; give the note before.
+
+    ``keep``: an order that is noted already stands.
+    """
+    before: Mark | None = None
+
+    def decide(old: BookieRecord) -> BookieRecord:
+        nonlocal before
+        before = old.read_only
+        stands = before if keep and mark is not None else None
+        return dataclasses.replace(old, read_only=stands or mark)
+
+    await _change(cluster, bookie, decide)
+    return before
+
+
 async def write_off(cluster: Cluster, bookie: BookieId, mark: Mark | None) -> None:
     """Note that a lost bookie's data was repaired, or (None) that the bookie counts again."""
     await _change(
@@ -170,6 +198,13 @@ async def forget(cluster: Cluster, bookie: BookieId) -> None:
     await looks.forget(cluster, bookie)
     await held_collections.done(cluster, bookie)
     await record_store.change(cluster, _path(cluster, bookie), CODEC, lambda _: None)
+
+
+def watch(
+    cluster: Cluster, bookie: BookieId
+) -> AbstractAsyncContextManager[AsyncIterator[BookieRecord | UnreadableError | None]]:
+    """Follow the record of one bookie."""
+    return record_store.watch(cluster, _path(cluster, bookie), CODEC)
 
 
 def watch_all(

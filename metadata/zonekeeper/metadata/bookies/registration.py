@@ -26,14 +26,14 @@ A registration is refused where it would do harm:
 
 import asyncio
 import enum
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final
 
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import service_info
 from zonekeeper.metadata.formats.malformed import UnreadableError, stored_at
-from zonekeeper.metadata.formats.service_info import PublishedRoom, ServiceInfo
+from zonekeeper.metadata.formats.service_info import PublishedRoom, ReadOnlyReason, ServiceInfo
 from zonekeeper.metadata.store.background import together
 from zonekeeper.metadata.store.errors import (
     NodeExistsError,
@@ -158,6 +158,10 @@ class Registrar:
         self._info = self._info.with_room(room)
         if self._mode is not None:
             await self._carry_out(self._plan_value)
+
+    def say_read_only(self, reasons: Sequence[ReadOnlyReason]) -> None:
+        """Have these reasons in each registration from the next call of ``register`` on."""
+        self._info = self._info.with_read_only(reasons)
 
     async def taken_away(self, mode: Mode) -> AsyncGenerator[None, None]:
         """Yield whenever the registration on a side may not be what was wanted any more.

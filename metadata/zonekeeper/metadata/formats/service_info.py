@@ -9,11 +9,14 @@ in the properties is a copy for people to read: the authority is the cookie.
 
 A property is a text that readers may ignore, Apache's and older ones of ours. So the room of a
 bookie is one: ``room: v1 free=<bytes> total=<bytes>``. A room of another version, or one that makes
-no sense, is an unknown room, and never a reason to refuse the registration.
+no sense, is an unknown room, and never a reason to refuse the registration. So are the reasons for
+which a bookie is read-only: ``readOnly: v1 [{"byPerson": …, "reason": …, "sinceMs": …}, …]``. Those
+of another version, or that make no sense, are unknown.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -36,11 +39,19 @@ HTTP_SERVER: Final = "httpserver"
 LOCATION_PROPERTY: Final = "networkLocation"
 BOOT_PROPERTY: Final = "bootEpoch"
 ROOM_PROPERTY: Final = "room"
+READ_ONLY_PROPERTY: Final = "readOnly"
+#: A bookie publishes at most so many reasons, each of at most so many characters.
+REASONS_MAX: Final = 8
+REASON_CHARS_MAX: Final = 200
+#: The last millisecond that a calendar has: the end of the year 9999.
+WALL_MS_MAX: Final = 253_402_300_799_000
 PORT_MAX: Final = 65_535
 #: Enough digits for any number of starts of a bookie.
 _BOOT_DIGITS_MAX: Final = 18
 #: Enough digits for any device: ``10 ** 18`` bytes are an exabyte.
 _ROOM: Final = re.compile(r"v1 free=([0-9]{1,18}) total=([0-9]{1,18})", re.ASCII)
+
+_REASONS_VERSION: Final = "v1"
 
 _ENDPOINT: Final = Schema(
     "endpoint",
@@ -89,6 +100,17 @@ class PublishedRoom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOnlyReason:
+    """One reason for which a bookie is read-only, as the bookie itself says it."""
+
+    reason: str
+    #: A person told the bookie so; otherwise it is a condition of the bookie itself.
+    by_person: bool = False
+    #: Wall time; None: the bookie does not know it.
+    since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceInfo:
     """All addresses of a bookie, and what the bookie says about itself."""
 
@@ -121,12 +143,58 @@ class ServiceInfo:
         free, total = int(says[1]), int(says[2])
         return PublishedRoom(free_bytes=free, total_bytes=total) if free <= total > 0 else None
 
+    @property
+    def read_only(self) -> tuple[ReadOnlyReason, ...]:
+        """The reasons for which the bookie says that it is read-only; empty: it says none."""
+        version, _, text = self.properties.get(READ_ONLY_PROPERTY, "").partition(" ")
+        return _reasons(text) if version == _REASONS_VERSION else ()
+
     def with_room(self, room: PublishedRoom | None) -> "ServiceInfo":
         """Give the same service info with another room; None: the room is unknown."""
-        properties = {key: text for key, text in self.properties.items() if key != ROOM_PROPERTY}
-        if room is not None:
-            properties[ROOM_PROPERTY] = str(room)
+        return self._with(ROOM_PROPERTY, None if room is None else str(room))
+
+    def with_read_only(self, reasons: Sequence[ReadOnlyReason]) -> "ServiceInfo":
+        """Give the same service info with other reasons for being read-only; empty: none."""
+        plain = [
+            {
+                "byPerson": one.by_person,
+                "reason": one.reason[:REASON_CHARS_MAX],
+                "sinceMs": one.since_ms,
+            }
+            for one in reasons[:REASONS_MAX]
+        ]
+        text = f"{_REASONS_VERSION} {json.dumps(plain, sort_keys=True)}"
+        return self._with(READ_ONLY_PROPERTY, text if plain else None)
+
+    def _with(self, name: str, value: str | None) -> "ServiceInfo":
+        properties = {key: text for key, text in self.properties.items() if key != name}
+        if value is not None:
+            properties[name] = value
         return replace(self, properties=properties)
+
+
+def _reasons(text: str) -> tuple[ReadOnlyReason, ...]:
+    """Read published reasons; whatever makes no sense is no reason."""
+    try:
+        plain: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return ()
+    found = []
+    for one in plain[:REASONS_MAX] if isinstance(plain, list) else ():
+        if not isinstance(one, dict) or not isinstance(reason := one.get("reason"), str):
+            continue
+        since = one.get("sinceMs")
+        is_time = (
+            isinstance(since, int) and not isinstance(since, bool) and 0 <= since <= WALL_MS_MAX
+        )
+        found.append(
+            ReadOnlyReason(
+                reason=reason[:REASON_CHARS_MAX],
+                by_person=one.get("byPerson") is True,
+                since_ms=since if is_time else None,
+            )
+        )
+    return tuple(found)
 
 
 def of_bookie(

@@ -1,7 +1,7 @@
 """Predicates: every thing that a cluster can wait for has a name. Pure.
 
 A predicate is a fixed word. The plan of a turn and the operator's log name it. While a cluster is
-kept, one of its conditions has the predicate as its reason. ``docs/runbooks/<predicate>.md`` says
+kept, one of its conditions has the predicate as its reason. ``zonekeeper runbook <predicate>`` says
 what it means, what to look at and what to do. The text beside a predicate names bookies, fields and
 addresses and changes with them, so code compares predicates only.
 """
@@ -61,8 +61,8 @@ class Predicate(enum.StrEnum):
 
     @property
     def runbook(self) -> str:
-        """The path of the page that says what to do."""
-        return f"docs/runbooks/{self}.md"
+        """The command that prints what to do."""
+        return f"zonekeeper runbook {self}"
 
 
 @dataclass(frozen=True, slots=True)

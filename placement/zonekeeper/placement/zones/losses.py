@@ -11,11 +11,16 @@ saw each evaluation counter move. There are two questions:
   must be true. A loss at its place may be repaired now. The bookie has been missing for
   ``bookieRecoveryDelay``. Its zone was evaluated after this process first saw it missing.
 
-The answer is None, or the first reason that holds the repair, by name and in words. An unknown
-holds: there is no record, or the process has not yet seen a counter move, or a counter stands
-still. So the hold of a failing zone is in force before the zone's first ledger is published, if
+The answer is None, or one reason that holds the repair, by name and in words. An unknown holds:
+there is no record, or the process has not yet seen a counter move, or a counter stands still. What
+the records say goes before an unknown: while a zone is held its losses are held by ``zoneHeld``,
+also for a process that has not yet seen a counter move. So the hold of a failing zone is in force
+before the zone's first ledger is published, if
 ``bookieRecoveryDelay >= sessionTimeout + evaluateEvery + suspectFor``: by then the sessions of the
 zone's other bookies have ended too, and a living watch has seen that.
+
+People ask a third question, by ``what_holds_bookie``: what holds the repair of what this bookie
+held? Every command that names a hold of a bookie asks this function.
 
 A loss is seen anew, and its delay begins again, in three cases: its unit was in maintenance, the
 hold of the cluster ended, or the records under which it was first seen are gone. A bookie that is
@@ -33,9 +38,10 @@ from typing import Final
 
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.topology import Bookie
 from zonekeeper.placement.policy.rules import Policy, ZoneWatchRules
 from zonekeeper.placement.zones.counted_time import counted_step_ms, longest_step_ms, spelled
-from zonekeeper.placement.zones.zone_records import ClusterRecord, ZoneRecord
+from zonekeeper.placement.zones.zone_records import ClusterRecord, Record, ZoneRecord
 
 
 class HeldBy(enum.StrEnum):
@@ -159,19 +165,39 @@ def at_present(followed: Followed, records: Records) -> Followed:
 def what_holds(
     where: Location | None, followed: Followed, policy: Policy, *, now_ms: int
 ) -> Held | None:
-    """Say what holds the repair of a copy that was lost there; None if nothing does."""
+    """Say what holds the repair of a copy that was lost there; None if nothing does.
+
+    The order: the switch; the gate of the cluster; maintenance; the gates of the zones; the records
+    that are missing, and the counters that are not seen to move.
+    """
     records, rules = followed.records, policy.zone_watch
+    zones = [where.zone] if where else sorted({*policy.placement.zones, *records.zones})
     if not records.replication_enabled:
         text = "automatic replication is switched off: `zonekeeper autorecovery enable` ends it"
         return Held(by=HeldBy.REPLICATION_DISABLED, text=text)
-    if held := _by_record(None, followed, rules, now_ms):
+    if held := _by_gate(None, followed, rules, now_ms):
         return held
     if where in records.maintenance:
         return Held(by=HeldBy.IN_MAINTENANCE, text=f"{where} is in maintenance")
-    for zone in [where.zone] if where else sorted({*policy.placement.zones, *records.zones}):
-        if held := _by_record(zone, followed, rules, now_ms):
+    for zone in zones:
+        if held := _by_gate(zone, followed, rules, now_ms):
+            return held
+    for key in (None, *zones):
+        if held := _unknown(key, followed, rules, now_ms):
             return held
     return None
+
+
+def what_holds_bookie(
+    bookie: Bookie, followed: Followed, policy: Policy, *, written_off: bool, now_ms: int
+) -> Held | None:
+    """Say what holds the repair of the copies that a bookie held; None if nothing does.
+
+    Nothing is to be repaired of a bookie that is registered, or that is written off.
+    """
+    if bookie.readable or written_off:
+        return None
+    return what_holds(bookie.location, followed, policy, now_ms=now_ms)
 
 
 def what_holds_publishing(
@@ -214,19 +240,29 @@ def _goes_on(known: Loss, fresh: Loss) -> bool:
     )
 
 
-def _by_record(
+def _by_gate(
     zone: ZoneName | None, followed: Followed, rules: ZoneWatchRules, now_ms: int
 ) -> Held | None:
-    """Give what holds by the record of a zone (None: of the cluster), or by the lack of one."""
-    what = "the cluster" if zone is None else f"zone {zone}"
-    record = followed.records.cluster if zone is None else followed.records.zones.get(zone)
+    """Give the hold of the gate of a zone (None: of the cluster), as its record says it."""
+    record = _record(zone, followed)
+    if record is None or record.gate.permits:
+        return None
+    by = HeldBy.CLUSTER_HELD if zone is None else HeldBy.ZONE_HELD
+    text = f"{_named(zone)} is held for {spelled(record.gate.held_ms)}: {record.gate.reason}"
+    moved_ms = followed.pulses[zone].moved_ms
+    if moved_ms is not None and now_ms - moved_ms > longest_step_ms(rules):
+        text += f"; its evaluations are still for {spelled(now_ms - moved_ms)}"
+    return Held(by=by, text=text)
+
+
+def _unknown(
+    zone: ZoneName | None, followed: Followed, rules: ZoneWatchRules, now_ms: int
+) -> Held | None:
+    """Give what is not known of a zone (None: of the cluster), and so holds."""
+    what, record = _named(zone), _record(zone, followed)
     if record is None:
         text = f"there is no readable record of {what}: is a zone watch running?"
         return Held(by=HeldBy.NO_RECORD, text=text)
-    if not record.gate.permits:
-        by = HeldBy.CLUSTER_HELD if zone is None else HeldBy.ZONE_HELD
-        text = f"{what} is held for {spelled(record.gate.held_ms)}: {record.gate.reason}"
-        return Held(by=by, text=text)
     moved_ms = followed.pulses[zone].moved_ms
     if moved_ms is not None and 0 <= now_ms - moved_ms <= longest_step_ms(rules):
         return None
@@ -235,3 +271,12 @@ def _by_record(
     )
     text = f"the evaluations of {what} are {since}, at {record.evaluation}"
     return Held(by=HeldBy.NOT_WATCHED, text=text)
+
+
+def _record(zone: ZoneName | None, followed: Followed) -> Record | None:
+    records = followed.records
+    return records.cluster if zone is None else records.zones.get(zone)
+
+
+def _named(zone: ZoneName | None) -> str:
+    return "the cluster" if zone is None else f"zone {zone}"

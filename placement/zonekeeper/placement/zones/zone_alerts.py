@@ -17,6 +17,7 @@ from zonekeeper.placement.zones import freeze
 from zonekeeper.placement.zones.counted_time import spelled
 from zonekeeper.placement.zones.freeze import ClusterObservation, SwitchPhase
 from zonekeeper.placement.zones.gate import Gate, Permission
+from zonekeeper.placement.zones.losses import HeldBy
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.placement.zones.zone_effects import (
     Alert,
@@ -144,6 +145,23 @@ def text(alert: Alert, record: Record) -> str:
             return f"automatic replication is switched off, a person enables it: {why}"
         case Alert.AWAITS_PERSON | Alert.HELD_BY_PERSON:
             return record.gate.reason
+        case _:
+            assert_never(alert)
+
+
+def runbook(alert: Alert, *, of_zone: bool) -> str:
+    """Name the runbook of an alert; an alert without one of its own shares another's."""
+    match alert:
+        case Alert.ZONE_DEGRADED | Alert.ZONE_SHRUNK | Alert.UNDECLARED_WORK | Alert.REDUCED_SIGHT:
+            return str(alert)
+        case Alert.ZONE_SUSPECT | Alert.ZONE_DOWN:
+            return str(HeldBy.ZONE_HELD)
+        case Alert.CLUSTER_FROZEN | Alert.VIEW_SUSPECT:
+            return str(HeldBy.CLUSTER_HELD)
+        case Alert.SWITCHED_OFF:
+            return str(HeldBy.REPLICATION_DISABLED)
+        case Alert.AWAITS_PERSON | Alert.HELD_BY_PERSON:
+            return str(HeldBy.ZONE_HELD if of_zone else HeldBy.CLUSTER_HELD)
         case _:
             assert_never(alert)
 

@@ -149,6 +149,19 @@ class View:
         """Say what holds the repair of losses in a zone; maintenance of its units is left out."""
         return self.what_holds(Location(zone, _NO_UNIT))
 
+    def what_holds_bookie(self, bookie: BookieId) -> Held | None:
+        """Say for people what holds the repair of what a bookie held; None: nothing.
+
+        A bookie that is not known, is registered or is written off has nothing to be repaired.
+        """
+        known = self._topology.get(bookie)
+        if known is None:
+            return None
+        written_off = bookie in self.written_off
+        return losses.what_holds_bookie(
+            known, self._followed, self.policy, written_off=written_off, now_ms=_now_ms()
+        )
+
     def what_holds_anew(self, bookie: BookieId, anew: Reread | None = None) -> Held | None:
         """Say what holds making a bookie's copies again, now; None: nothing.
 

@@ -26,6 +26,7 @@ from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
 from zonekeeper.placement.base.units import size_bytes
 from zonekeeper.placement.ensembles.adherence import Level
+from zonekeeper.placement.zones.losses import Held, HeldBy
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.audit.replica_reading import ReplicaReader
 from zonekeeper.replication.decisions import what_if
@@ -35,8 +36,11 @@ from zonekeeper.replication.view import listing
 from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.commands import zones
-from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching import connecting, reaching, restricting
 from zonekeeper.shell.reaching.reaching import Place
+from zonekeeper.shell.reaching.restricting import Restrictions
+from zonekeeper.shell.reports import standing
+from zonekeeper.shell.reports.standing import StandingAlert
 from zonekeeper.wire.grpc.tls import TlsFiles
 
 #: At most this many ledgers of a kind are named.
@@ -156,6 +160,23 @@ class _Found:
     unreadable: list[int] = field(default_factory=list)
     ledgers: int = 0
     details: dict[str, object] = field(default_factory=dict)
+    alerts: list[StandingAlert] = field(default_factory=list)
+    #: The bookies that are kept from new data.
+    restrictions: Restrictions = field(default_factory=dict)
+    #: What holds the repair of what bookies held that are away.
+    held: dict[BookieId, Held] = field(default_factory=dict)
+
+    async def look_around(self, cluster: Cluster, view: View) -> None:
+        """Note what stands in the cluster beside the ledgers.
+
+        An audit waits for no evaluation, so it does not say whether a zone watch is at work.
+        """
+        self.alerts = await standing.read(cluster, view)
+        self.restrictions = await restricting.read(cluster, view.topology)
+        for one in view.topology:
+            held = view.what_holds_bookie(one.id)
+            if held is not None and held.by is not HeldBy.NOT_WATCHED:
+                self.held[one.id] = held
 
     def count(self, kind: str, ledger_id: LedgerId, *, name: bool) -> None:
         """Count a ledger of a kind; ``name``: keep its id, too, if it is one of the first."""
@@ -191,6 +212,7 @@ async def _placement(place: Place) -> _Found:
                 found.count(finding.level.name, listed.id, name=not strict)
                 if finding.can_be_bettered:
                     found.count("could do better now", listed.id, name=True)
+        await found.look_around(cluster, view)
         return found
 
 
@@ -204,6 +226,7 @@ async def _replicas(
             async for listed in some:
                 if _readable(listed, found):
                     await _compare(reader, listed, metrics, found)
+        await found.look_around(client.cluster, view)
         found.details = {
             "entries": metrics.entries_checked_total,
             "bytes": metrics.bytes_checked_total,
@@ -278,6 +301,7 @@ async def _lose(place: Place, lost: tuple[ZoneName, ...], *, and_one: bool) -> _
                 found.count(outcome.harm.word, listed.id, name=outcome.harm is not Harm.NONE)
                 if outcome.unwritable:
                     found.count("unwritable without another ensemble", listed.id, name=True)
+        await found.look_around(cluster, view)
         return found
 
 
@@ -315,6 +339,15 @@ def _answer(place: Place, found: _Found) -> None:
                 "counts": dict(found.counts),
                 "named": found.named,
                 "unreadable": found.unreadable,
+                "alerts": [one.plain() for one in found.alerts],
+                "restrictions": {
+                    bookie: [one.plain() for one in some]
+                    for bookie, some in found.restrictions.items()
+                },
+                "repairHeldBy": {
+                    bookie: {"by": held.by, "text": held.text}
+                    for bookie, held in found.held.items()
+                },
                 **found.details,
             }
         )
@@ -333,3 +366,8 @@ def _answer(place: Place, found: _Found) -> None:
     console.print(f"{found.ledgers} ledgers were looked at")
     for name, value in found.details.items():
         console.print(f"{_DETAILS[name]}: {value}")
+    for bookie, some in found.restrictions.items():
+        console.print(f"{bookie}: {'; '.join(map(str, some))}", markup=False, soft_wrap=True)
+    for bookie, held in found.held.items():
+        console.print(f"{bookie}: repair held by {held.by}", markup=False)
+    standing.show(found.alerts)

@@ -31,8 +31,9 @@ from zonekeeper.replication.view.view import View
 from zonekeeper.shell.commands import zones
 from zonekeeper.shell.reaching import connecting, reaching
 from zonekeeper.shell.reaching.reaching import Place
-from zonekeeper.shell.reports import preflight_text
+from zonekeeper.shell.reports import preflight_text, standing
 from zonekeeper.shell.reports.preflight_text import PreflightSeen
+from zonekeeper.shell.reports.standing import StandingAlert
 from zonekeeper.wire.grpc.tls import TlsFiles
 
 #: Marked ledgers are counted up to this number.
@@ -92,9 +93,9 @@ def autorecovery() -> None:
 @reaching.on_cluster
 def status(place: Place) -> None:
     """Show the switch, the leaders, and how many ledgers wait for repair or are being repaired."""
-    data = reaching.run(_status(place))
+    data, alerts = reaching.run(_status(place))
     if place.as_json:
-        reaching.print_json(data)
+        reaching.print_json({**data, "alerts": [one.plain() for one in alerts]})
         return
     table = Table(box=box.SIMPLE, show_header=False)
     for name, words in _SHOWN.items():
@@ -103,9 +104,10 @@ def status(place: Place) -> None:
         shown = {True: "yes", False: "no"}[shown] if isinstance(shown, bool) else shown
         table.add_row(words, Text(_NOBODY.get(name, "none") if shown in (None, "") else str(shown)))
     reaching.console().print(table)
+    standing.show(alerts)
 
 
-async def _status(place: Place) -> dict[str, object]:
+async def _status(place: Place) -> tuple[dict[str, object], list[StandingAlert]]:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         store, marked = cluster.store, 0
         async with aclosing(underreplication.ids(cluster)) as ids:
@@ -114,7 +116,7 @@ async def _status(place: Place) -> dict[str, object]:
                 if marked == MARKED_MAX:
                     break
         votes = await store.children(elections.auditor_votes(cluster), sync=True)
-        return {
+        data: dict[str, object] = {
             "switch": "on" if view.replication_enabled else "off",
             "auditor": await elections.leader(store, elections.auditor_votes(cluster)),
             "zoneWatch": await elections.leader(store, elections.zone_watch_votes(cluster)),
@@ -125,6 +127,7 @@ async def _status(place: Place) -> dict[str, object]:
             "clusterHeld": view.cluster_record is None or not view.cluster_record.gate.permits,
             "bookiesMissing": sorted(view.missing),
         }
+        return data, await standing.read(cluster, view)
 
 
 # ── the switch ──
@@ -134,9 +137,8 @@ async def _status(place: Place) -> dict[str, object]:
     epilog='Example: zonekeeper autorecovery enable --reason "the network is back" --dry-run'
 )
 @_FORCE
-@reaching.by_person
+@reaching.by_person_or_dry_run
 @reaching.YES
-@reaching.DRY_RUN
 @connecting.over_tls
 @reaching.on_cluster
 def enable(**given: Unpack[_Given]) -> None:
@@ -166,9 +168,8 @@ def enable(**given: Unpack[_Given]) -> None:
 @autorecovery.command(
     epilog='Example: zonekeeper autorecovery disable --reason "the network is moved"'
 )
-@reaching.by_person
+@reaching.by_person_or_dry_run
 @reaching.YES
-@reaching.DRY_RUN
 @reaching.on_cluster
 def disable(who: Person, yes: bool, dry_run: bool, place: Place) -> None:
     """Switch all automatic replication off, for every zone, until a person switches it on.
@@ -251,9 +252,8 @@ def hold(zone: str | None, whole: bool, who: Person, place: Place) -> None:
 @_ZONE
 @_WHOLE
 @_FORCE
-@reaching.by_person
+@reaching.by_person_or_dry_run
 @reaching.YES
-@reaching.DRY_RUN
 @connecting.over_tls
 @reaching.on_cluster
 def release(**given: Unpack[_GivenZone]) -> None:

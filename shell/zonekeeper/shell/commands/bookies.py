@@ -1,28 +1,33 @@
 """``zonekeeper bookies``: the bookies that there are, their states, and orders about one."""
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from typing import TypedDict, Unpack
 
 import click
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from zonekeeper.metadata.bookies import bookie_records, cookie_store, registration
+from zonekeeper.metadata.bookies import bookie_records, bookie_watch, cookie_store, registration
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord, Mark
+from zonekeeper.metadata.bookies.restrictions import Restriction
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.placement.base.topology import Bookie
+from zonekeeper.placement.base.topology import Bookie, Registration
 from zonekeeper.placement.policy import unnamed
 from zonekeeper.placement.zones.gate import Person
 from zonekeeper.replication.orders import decommissioning, emptying, recovering
 from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderProgress, Phase
 from zonekeeper.replication.repair.repairing import Repairer
+from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.view import View
-from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching import connecting, evaluating, reaching, restricting
 from zonekeeper.shell.reaching.reaching import Place
-from zonekeeper.shell.reports import preflight_text
+from zonekeeper.shell.reports import preflight_text, standing
+from zonekeeper.shell.reports.standing import StandingAlert
+from zonekeeper.wire.contract.service import BookieState
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.grpc.tls import TlsFiles
 
@@ -32,16 +37,27 @@ _Check = Callable[[Repairer, BookieId], Awaitable[None]]
 _Carry = Callable[[Repairer, Order], Awaitable[None]]
 
 
+class _Given(TypedDict):
+    """The options of an order to a bookie."""
+
+    dry_run: bool
+    yes: bool
+    tls: TlsFiles | None
+    who: Person
+    place: Place
+
+
 @click.group()
 def bookies() -> None:
     """See the storage servers, empty one, recover one."""
 
 
 @bookies.command(name="list", epilog="Example: zonekeeper bookies list --output json")
+@evaluating.WAIT
 @reaching.on_cluster
-def list_command(place: Place) -> None:
+def list_command(wait: bool, place: Place) -> None:
     """List every bookie that has a cookie or is registered."""
-    rows = reaching.run(_list(place))
+    rows, alerts = reaching.run(_list(place, wait=wait))
     if place.as_json:
         reaching.print_json(rows)
         return
@@ -53,38 +69,43 @@ def list_command(place: Place) -> None:
         cells = (row["bookie"], *where, row["state"], _free(row))
         table.add_row(*(Text(str(cell)) for cell in cells), Text(_remarks(row)))
     reaching.console().print(table)
+    standing.show(alerts)
 
 
 @bookies.command(epilog="Example: zonekeeper bookies show bk-b-0")
 @_BOOKIE
+@evaluating.WAIT
 @connecting.over_tls
 @reaching.on_cluster
-def show(bookie: str, tls: TlsFiles | None, place: Place) -> None:
+def show(bookie: str, wait: bool, tls: TlsFiles | None, place: Place) -> None:
     """Show all that is known of one bookie, and what it says of itself if it answers."""
-    data = reaching.run(_show(place, tls, BookieId(bookie)))
+    data, alerts = reaching.run(_show(place, tls, BookieId(bookie), wait=wait))
     if place.as_json:
-        reaching.print_json(data)
+        reaching.print_json({**data, "alerts": [one.plain() for one in alerts]})
         return
     for name, value in _lines(data):
         click.echo(f"{name + ':':<13} {value}")
+    standing.show(alerts)
 
 
-@bookies.command(epilog="Example: zonekeeper bookies readonly bk-b-0")
+@bookies.command(epilog='Example: zonekeeper bookies readonly bk-b-0 --reason "its disk is slow"')
 @_BOOKIE
 @click.option("--off", is_flag=True, help="Take writes again.")
-@reaching.DRY_RUN
 @reaching.YES
 @connecting.over_tls
+@reaching.by_person_or_dry_run
 @reaching.on_cluster
-def readonly(
-    bookie: str, off: bool, dry_run: bool, yes: bool, tls: TlsFiles | None, place: Place
-) -> None:
+def readonly(bookie: str, off: bool, **given: Unpack[_Given]) -> None:
     """Make a bookie read-only until --off, also over restarts; it goes on to serve reads."""
+    place, dry_run = given["place"], given["dry_run"]
     wanted = "take writes again" if off else "refuse new data, and serve reads"
     reaching.run(_known(place, BookieId(bookie), must_be_there=True))
     if not dry_run:
-        reaching.confirm(f"Have {bookie} {wanted}?", yes=yes)
-        reaching.run(_set_read_only(place, tls, BookieId(bookie), read_only=not off))
+        reaching.confirm(f"Have {bookie} {wanted}?", yes=given["yes"])
+        told = _set_read_only(
+            place, given["tls"], BookieId(bookie), given["who"], read_only=not off
+        )
+        reaching.run(told)
     if place.as_json:
         reaching.print_json({"bookie": bookie, "readOnly": not off, "done": not dry_run})
     else:
@@ -95,10 +116,9 @@ def readonly(
     epilog='Example: zonekeeper bookies decommission bk-b-0 --reason "its disk is old"'
 )
 @_BOOKIE
-@reaching.DRY_RUN
 @reaching.YES
 @connecting.over_tls
-@reaching.by_person
+@reaching.by_person_or_dry_run
 @reaching.on_cluster
 def decommission(
     bookie: str, dry_run: bool, yes: bool, tls: TlsFiles | None, who: Person, place: Place
@@ -116,10 +136,9 @@ def decommission(
     epilog='Example: zonekeeper bookies recover bk-b-0 --reason "its disk is lost" --dry-run'
 )
 @_BOOKIE
-@reaching.DRY_RUN
 @reaching.YES
 @connecting.over_tls
-@reaching.by_person
+@reaching.by_person_or_dry_run
 @reaching.on_cluster
 def recover(
     bookie: str, dry_run: bool, yes: bool, tls: TlsFiles | None, who: Person, place: Place
@@ -216,15 +235,19 @@ async def _repairing(place: Place, tls: TlsFiles | None) -> AsyncIterator[Repair
         yield Repairer(client, view, name=name, chance=chance)
 
 
-async def _list(place: Place) -> list[dict[str, object]]:
+async def _list(place: Place, *, wait: bool) -> tuple[list[dict[str, object]], list[StandingAlert]]:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
-        return [_row(one, view.bookie_records.get(one.id), view) for one in view.topology]
+        if wait:
+            await evaluating.what_holds_bookies(view)
+        found = await restricting.read(cluster, view.topology)
+        rows = [_row(one, found.get(one.id, ()), view) for one in view.topology]
+        return rows, await standing.read(cluster, view)
 
 
-def _row(bookie: Bookie, record: BookieRecord | None, view: View) -> dict[str, object]:
-    where, record = bookie.location, record or BookieRecord()
+def _row(bookie: Bookie, found: Sequence[Restriction], view: View) -> dict[str, object]:
+    where, record = bookie.location, view.bookie_records.get(bookie.id) or BookieRecord()
     rules = view.policy.placement
-    holds = None if bookie.readable else view.what_holds(where)
+    holds = view.what_holds_bookie(bookie.id)
     return {
         "bookie": bookie.id,
         "zone": None if where is None else where.zone,
@@ -234,6 +257,8 @@ def _row(bookie: Bookie, record: BookieRecord | None, view: View) -> dict[str, o
         "freeBytes": bookie.free_bytes,
         "totalBytes": bookie.total_bytes,
         "draining": _mark(record.draining),
+        "restrictions": [one.plain() for one in found],
+        "restrictedBy": list(map(str, found)),
         "writtenOff": _mark(record.written_off),
         "lostData": record.lost_data is not None,
         "repairHeldBy": None if holds is None else {"by": holds.by, "text": holds.text},
@@ -272,9 +297,10 @@ def _lines(data: dict[str, object]) -> Iterator[tuple[str, str]]:
 
 def _remarks(row: dict[str, object]) -> str:
     remarks = []
-    for name, words in (("draining", "draining"), ("writtenOff", "written off")):
-        if isinstance(mark := row[name], dict):
-            remarks.append(f"{words} (by {mark['by']}: {mark['reason']})")
+    if isinstance(found := row["restrictedBy"], list):
+        remarks += found
+    if isinstance(mark := row["writtenOff"], dict):
+        remarks.append(f"written off (by {mark['by']}: {mark['reason']})")
     if row["zoneNamed"] is False:
         remarks.append(f"gets no ledgers: the policy does not name zone {row['zone']}")
     if row["lostData"]:
@@ -284,9 +310,13 @@ def _remarks(row: dict[str, object]) -> str:
     return "; ".join(remarks)
 
 
-async def _show(place: Place, tls: TlsFiles | None, bookie: BookieId) -> dict[str, object]:
+async def _show(
+    place: Place, tls: TlsFiles | None, bookie: BookieId, *, wait: bool
+) -> tuple[dict[str, object], list[StandingAlert]]:
     async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
         _refuse_unknown(view, bookie)
+        if wait and view.what_holds_bookie(bookie) is not None:
+            await evaluating.what_holds_bookies(view)
         known = view.topology.get(bookie)
         assert known is not None, "an unknown one is refused"
         cluster = client.cluster
@@ -307,14 +337,17 @@ async def _show(place: Place, tls: TlsFiles | None, bookie: BookieId) -> dict[st
                 "freeBytes": told.free_bytes,
             }
         endpoint = None if info is None or info.bookie is None else info.bookie
-        return {
-            **_row(known, view.bookie_records.get(bookie), view),
+        found = (await restricting.read(cluster, [known])).get(bookie, ())
+        zone = None if known.location is None else known.location.zone
+        data = {
+            **_row(known, found, view),
             "address": None if endpoint is None else f"{endpoint.host}:{endpoint.port}",
             "ledgerDirectories": None if cookie is None else list(cookie.cookie.ledger_dirs),
             "boots": (await bookie_records.read(cluster, bookie)).boot_epoch,
             "says": said,
             "doesNotAnswer": trouble,
         }
+        return data, await standing.read(cluster, view, [] if zone is None else [zone])
 
 
 async def _known(place: Place, bookie: BookieId, *, must_be_there: bool) -> None:
@@ -334,11 +367,36 @@ def _refuse_unknown(view: View, bookie: BookieId) -> None:
 
 
 async def _set_read_only(
-    place: Place, tls: TlsFiles | None, bookie: BookieId, *, read_only: bool
+    place: Place, tls: TlsFiles | None, bookie: BookieId, who: Person, *, read_only: bool
 ) -> None:
+    """Tell a bookie, and note who did: before it is read-only, and after it is not any more."""
     async with connecting.connected(place, tls) as client:
+        cluster = client.cluster
+        mark = Mark(at_ms=reaching.wall_ms(), by=who.name, reason=who.reason)
+        before: Mark | None = None
+        if read_only:
+            # A note of a bookie that takes writes is left over from an order of an older program.
+            registered = (await bookie_watch.registrations(cluster)).get(bookie)
+            stands = registered is Registration.READ_ONLY
+            before = await bookie_records.order_read_only(cluster, bookie, mark, keep=stands)
         try:
             link = await client.bookies.pool.link(bookie)
             await link.set_read_only(read_only=read_only)
+            still = (await link.info()).state is not BookieState.WRITABLE
         except errors.ProtocolError as error:
+            if read_only and not error.maybe_applied:
+                await bookie_records.order_read_only(cluster, bookie, before)
             raise click.ClickException(f"{bookie}: {error}") from None
+        if not read_only:
+            await bookie_records.order_read_only(cluster, bookie, None)
+        await _tell(reaching.chronicle(cluster, who.name), bookie, who, read_only, still)
+
+
+async def _tell(
+    told: Chronicle, bookie: BookieId, who: Person, ordered: bool, read_only: bool
+) -> None:
+    """Write an order into the timeline, and how the bookie is after it."""
+    reason = who.reason
+    if read_only and not ordered:
+        reason = f"the order is over ({reason}); it is read-only still for conditions of its own"
+    await told.write("read-only" if read_only else "writable", f"bookie {bookie}", reason)

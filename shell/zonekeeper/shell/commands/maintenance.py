@@ -55,8 +55,7 @@ def maintenance() -> None:
     metavar="DURATION",
     help="How long at most; then it ends by itself. zoneWatch.maintenanceMax bounds it.",
 )
-@reaching.by_person
-@reaching.DRY_RUN
+@reaching.by_person_or_dry_run
 @reaching.on_cluster
 def start(
     zone: str, domain: str | None, lasts_ms: int, who: Person, dry_run: bool, place: Place

@@ -1,7 +1,5 @@
 """``zonekeeper plan``: what is held, the named predicate that holds it, and its runbook."""
 
-import asyncio
-from contextlib import suppress
 from dataclasses import dataclass
 
 import click
@@ -10,11 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from zonekeeper.placement.base.ids import ZoneName
-from zonekeeper.placement.zones import counted_time
 from zonekeeper.placement.zones.losses import Held
-from zonekeeper.replication.view.view import View
 from zonekeeper.shell.commands import zones
-from zonekeeper.shell.reaching import reaching
+from zonekeeper.shell.reaching import evaluating, reaching
 from zonekeeper.shell.reaching.reaching import Place
 
 
@@ -27,8 +23,8 @@ class PlanLine:
 
     @property
     def runbook(self) -> str:
-        """The path of the runbook, which says what to do."""
-        return f"docs/runbooks/{self.held.by}.md"
+        """The name of the runbook, which says what to do."""
+        return str(self.held.by)
 
     def plain(self) -> dict[str, str]:
         """Give the line as plain data."""
@@ -41,12 +37,7 @@ class PlanLine:
 
 
 @click.command(epilog="Example: zonekeeper plan --output json")
-@click.option(
-    "--wait/--no-wait",
-    default=True,
-    show_default=True,
-    help="Watch until the zone watch is seen to evaluate; without it, it counts as not seen.",
-)
+@evaluating.WAIT
 @reaching.on_cluster
 def plan(wait: bool, place: Place) -> None:
     """Show what automatic repair waits for, and its runbook.
@@ -72,7 +63,7 @@ def plan(wait: bool, place: Place) -> None:
             table.add_row(*map(Text, (one.what, one.held.by, one.held.text)))
         console.print(table)
         for runbook in sorted({one.runbook for one in lines}):
-            console.print(f"what to do: {runbook}")
+            console.print(f"what to do: zonekeeper runbook {runbook}")
     if missing:
         console.print(f"missing, and repaired once nothing holds it: {', '.join(missing)}")
     for text in unused.values():
@@ -84,7 +75,7 @@ async def _plan(
 ) -> tuple[list[PlanLine], list[str], dict[ZoneName, str]]:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         if wait:
-            await _evaluated(view)
+            await evaluating.every_record(view)
         found = [
             PlanLine(what=f"zone {zone}", held=held)
             for zone in zones.zones_of(view)
@@ -99,27 +90,9 @@ async def _plan(
         for name, where in sorted(view.missing.items()):
             if name in view.written_off:
                 continue
-            held = view.what_holds(where)
+            held = view.what_holds_bookie(name)
             if held is None:
                 missing.append(str(name))
             elif where is None or held != by_zone.get(f"zone {where.zone}"):
                 found.append(PlanLine(what=f"bookie {name}", held=held))
         return found, missing, zones.not_named(view)
-
-
-async def _evaluated(view: View) -> None:
-    """Wait until the counter of every record has moved, at most for a watch's longest step."""
-    most_ms = counted_time.longest_step_ms(view.policy.zone_watch)
-    before = _counters(view)
-    looks = view.looks
-    with suppress(TimeoutError):
-        async with asyncio.timeout(most_ms / 1000):
-            while not before or any(_counters(view).get(key) == n for key, n in before.items()):
-                looks = await view.changed(looks)
-
-
-def _counters(view: View) -> dict[str, int]:
-    counters = {str(zone): record.evaluation for zone, record in view.zones.items()}
-    if view.cluster_record is not None:
-        counters[zones.CLUSTER] = view.cluster_record.evaluation
-    return counters

@@ -76,9 +76,8 @@ def diff(file: Path, place: Place) -> None:
     type=click.IntRange(0),
     help="Set it only if this version is in force (0: none), as `show` has shown it.",
 )
-@reaching.DRY_RUN
 @reaching.YES
-@reaching.by_person
+@reaching.by_person_or_dry_run
 @reaching.on_cluster
 def set_command(
     file: Path,

@@ -12,7 +12,7 @@ import http.client
 import math
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import click
@@ -22,15 +22,17 @@ from rich.table import Table
 from rich.text import Text
 
 from zonekeeper.client.api.client import Client
-from zonekeeper.metadata.bookies import registration
+from zonekeeper.metadata.bookies import registration, restrictions
+from zonekeeper.metadata.bookies.restrictions import Restriction
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.formats.service_info import Endpoint
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.topology import Bookie, Registration
-from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching import connecting, reaching, restricting
 from zonekeeper.shell.reaching.reaching import Place
+from zonekeeper.shell.reaching.restricting import Restrictions
 from zonekeeper.shell.reports import top_metrics, top_rows
 from zonekeeper.shell.reports.top_metrics import Look, NotMetricsError
 from zonekeeper.shell.reports.top_rows import (
@@ -55,6 +57,8 @@ class _Sight:
 
     at_s: float
     look: Look | str
+    #: What the store says that keeps it from new data.
+    restrictions: tuple[Restriction, ...] = ()
 
 
 def _a_number(_ctx: click.Context, _param: click.Parameter, value: float) -> float:
@@ -117,11 +121,21 @@ async def _look_around(client: Client, only: ZoneName | None) -> dict[BookieId, 
     async def look(bookie: Bookie) -> _Sight:
         async with turn:
             found = await _look(client, bookie)
-            return _Sight(asyncio.get_running_loop().time(), found)
+            at_s = asyncio.get_running_loop().time()
+            return _Sight(at_s, found, restricted.get(bookie.id, ()))
 
     wanted = [each for each in client.bookies.topology if only is None or _zone(each) == only]
+    restricted = await _restrictions(client, wanted)
     sights = await asyncio.gather(*map(look, wanted))
     return dict(zip((each.id for each in wanted), sights, strict=True))
+
+
+async def _restrictions(client: Client, wanted: list[Bookie]) -> Restrictions:
+    """Read what keeps bookies from new data; without the store the metrics say part of it."""
+    try:
+        return await restricting.read(client.cluster, wanted)
+    except StoreError:
+        return {}
 
 
 async def _look(client: Client, bookie: Bookie) -> Look | str:
@@ -169,17 +183,24 @@ def _seen(
 def _compared(
     bookie: BookieId, zone: ZoneName | None, before: _Sight | None, after: _Sight
 ) -> SampledBookie:
-    look = after.look
-    if isinstance(look, str):
-        return SampledBookie(bookie=bookie, zone=zone, work=look)
-    if before is None or isinstance(before.look, str):
-        return SampledBookie(bookie=bookie, zone=zone, work="seen for the first time")
-    return SampledBookie(
+    look, found = after.look, after.restrictions
+    sampled = SampledBookie(
         bookie=bookie,
         zone=zone,
+        work="seen for the first time",
+        restricted=tuple(map(str, found)),
+        restrictions=tuple(one.plain() for one in found),
+    )
+    if isinstance(look, str):
+        return replace(sampled, work=look)
+    if before is None or isinstance(before.look, str):
+        return sampled
+    said = any(one.what == restrictions.READ_ONLY for one in found)
+    return replace(
+        sampled,
         work=top_metrics.between(before.look, look, after.at_s - before.at_s),
         waiting_bytes=look.waiting_bytes,
-        read_only_because=look.read_only_because,
+        read_only_because=() if said else look.read_only_because,
     )
 
 

@@ -13,21 +13,19 @@ from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.policy import unnamed
 from zonekeeper.placement.policy.legality import BrokenRule
-from zonekeeper.placement.zones import counted_time, zone_alerts
+from zonekeeper.placement.zones import counted_time
 from zonekeeper.placement.zones.gate import Permission
 from zonekeeper.placement.zones.zone_effects import Severity
 from zonekeeper.placement.zones.zone_records import Record
 from zonekeeper.replication.view import held_back
-from zonekeeper.replication.view.held_back import SEVERITIES
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reaching.reaching import Place
-from zonekeeper.shell.reports import ungated
+from zonekeeper.shell.reports import standing, ungated
+from zonekeeper.shell.reports.standing import StandingAlert
 
 #: The name of the whole cluster in a list of zones.
 CLUSTER = "(cluster)"
-
-_STYLES = {Severity.PAGE: "red", Severity.WARNING: "yellow", Severity.INFO: ""}
 
 
 @click.group()
@@ -44,30 +42,36 @@ def status(wanted: tuple[str, ...], place: Place) -> None:
     It shows the records that the zone watch writes. Without a zone watch these records stand still,
     and everything is held.
     """
-    data = reaching.run(_status(place, tuple(map(ZoneName, wanted))))
+    data, alerts = reaching.run(_status(place, tuple(map(ZoneName, wanted))))
     if place.as_json:
         reaching.print_json(data)
     else:
-        _show(data)
+        _show(data, alerts)
 
 
-async def _status(place: Place, wanted: tuple[ZoneName, ...]) -> dict[str, object]:
+async def _status(
+    place: Place, wanted: tuple[ZoneName, ...]
+) -> tuple[dict[str, object], list[StandingAlert]]:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         known = zones_of(view)
         check(wanted, known)
         watch = await elections.leader(cluster.store, elections.zone_watch_votes(cluster))
-        return {
+        alerts = await standing.read(cluster, view, wanted or known)
+        data: dict[str, object] = {
             "cluster": str(cluster),
             "instance": cluster.instance,
             "zoneWatch": watch,
             "replicationEnabled": view.replication_enabled,
             "unreadable": list(view.unreadable),
-            "collecting": await held_back.standing(cluster),
+            "collecting": {
+                one.alert: one.text for one in alerts if one.alert in held_back.SEVERITIES
+            },
             "zones": {zone: plain(view.zones.get(zone)) for zone in wanted or known},
             "whole": plain(view.cluster_record),
             "notNamed": list(not_named(view)),
             "warnings": [*(one.reason for one in _warnings(view)), *not_named(view).values()],
         }
+        return data, alerts
 
 
 def _warnings(view: View) -> tuple[BrokenRule, ...]:
@@ -125,8 +129,8 @@ def plain(record: Record | None) -> dict[str, object]:
         "heldMs": 0 if gate.permits else gate.held_ms,
         "evaluation": record.evaluation,
         "alerts": [
-            {"alert": one, "severity": one.severity, "text": zone_alerts.text(one, record)}
-            for one in record.alerts
+            {name: value for name, value in one.plain().items() if name != "about"}
+            for one in standing.of_record(record)
         ],
     }
 
@@ -136,7 +140,7 @@ def when(wall_ms: int) -> str:
     return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _show(data: dict[str, object]) -> None:
+def _show(data: dict[str, object], alerts: list[StandingAlert]) -> None:
     table = Table(box=box.SIMPLE)
     for title in ("zone", "state", "bookies", "repair", "held for", "because"):
         table.add_column(title, no_wrap=title != "because")
@@ -146,11 +150,7 @@ def _show(data: dict[str, object]) -> None:
         table.add_row(*_cells(name, row))
     console = reaching.console()
     console.print(table)
-    for name, row in [*rows.items(), (CLUSTER, data["whole"])]:
-        for one in row["alerts"]:
-            style = _STYLES[Severity(one["severity"])]
-            text = f"{name}: {one['alert']}: {one['text']}"
-            console.print(text, style=style, markup=False)
+    standing.show(alerts)
     warnings = data["warnings"]
     assert isinstance(warnings, list)
     for text in warnings:
@@ -159,10 +159,6 @@ def _show(data: dict[str, object]) -> None:
     on = "on" if data["replicationEnabled"] else "OFF: `zonekeeper autorecovery enable` ends it"
     console.print(f"zone watch: {watch or 'none, so everything is held'}", markup=False)
     console.print(f"automatic replication: {on}", markup=False)
-    collecting = data["collecting"]
-    if isinstance(collecting, dict):
-        for alert, text in sorted(collecting.items()):
-            console.print(f"{alert}: {text}", style=_STYLES[SEVERITIES[alert]], markup=False)
     unreadable = data["unreadable"]
     if isinstance(unreadable, list) and unreadable:
         console.print(f"cannot be read, so it holds: {', '.join(unreadable)}", style="red")
@@ -186,7 +182,7 @@ def _cells(name: str, row: dict[str, object]) -> tuple[Text, ...]:
     held = permission == Permission.HELD
     alerts = row["alerts"]
     assert isinstance(alerts, list)
-    worst = [_STYLES[Severity(one["severity"])] for one in alerts]
+    worst = [standing.STYLES[Severity(one["severity"])] for one in alerts]
     state = Text(str(row["observation"] or "unknown"), style=next(filter(None, worst), ""))
     return (
         Text(name),

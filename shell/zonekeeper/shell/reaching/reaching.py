@@ -62,6 +62,9 @@ _BY: Final = click.option(
     metavar="NAME",
     help="The person's name, for the timeline.",
 )
+_WHY: Final = "The reason, for the timeline and for the next person on call."
+#: The reason of a dry run for which none is given.
+_NOTHING_IS_DONE: Final = "a dry run"
 YES: Final = options.YES
 DRY_RUN: Final = options.DRY_RUN
 
@@ -91,13 +94,33 @@ def by_person(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def called(*, name: str, reason: str, **rest: object) -> None:
-        who = Person(name=name, reason=reason)
-        if fault := who.fault():
-            raise RefusedCommand(fault)
-        command(who=who, **rest)
+        command(who=_person(name, reason), **rest)
 
-    why = "The reason, for the timeline and for the next person on call."
-    return click.option("--reason", required=True, metavar="TEXT", help=why)(_BY(called))
+    return click.option("--reason", required=True, metavar="TEXT", help=_WHY)(_BY(called))
+
+
+def by_person_or_dry_run(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for the person and the reason, and ``--dry-run``, which needs no reason.
+
+    A dry run writes nothing, so its reason stands nowhere.
+    """
+
+    @functools.wraps(command)
+    def called(*, name: str, reason: str | None, dry_run: bool, **rest: object) -> None:
+        if reason is None and not dry_run:
+            raise click.MissingParameter(param_type="option", param_hint="'--reason'")
+        reason = _NOTHING_IS_DONE if reason is None else reason
+        command(who=_person(name, reason), dry_run=dry_run, **rest)
+
+    why = f"{_WHY}  [required; not with --dry-run]"
+    return click.option("--reason", metavar="TEXT", help=why)(_BY(options.DRY_RUN(called)))
+
+
+def _person(name: str, reason: str) -> Person:
+    who = Person(name=name, reason=reason)
+    if fault := who.fault():
+        raise RefusedCommand(fault)
+    return who
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from functools import reduce
 from operator import add
 from typing import Final
 
+from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.shell.reports.top_metrics import BookieWork
 
@@ -43,7 +44,11 @@ class SampledBookie:
     #: The work of the bookie, or the reason why it is not known.
     work: BookieWork | str
     waiting_bytes: int = 0
+    #: As its metrics say it, without a name and a time; empty if the store says it.
     read_only_because: tuple[str, ...] = ()
+    #: What keeps it from new data, as the store says it: as texts, and as plain data.
+    restricted: tuple[str, ...] = ()
+    restrictions: tuple[Mapping[str, Plain], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +61,7 @@ class TopRow:
     work: BookieWork | None
     waiting_bytes: int
     remarks: tuple[str, ...] = ()
+    restrictions: tuple[Mapping[str, Plain], ...] = ()
 
 
 def rows(seen: Sequence[SampledBookie]) -> list[TopRow]:
@@ -91,9 +97,11 @@ def _row(each: SampledBookie, slow: Mapping[BookieId, tuple[str, ...]]) -> TopRo
         waiting_bytes=each.waiting_bytes,
         remarks=(
             *unseen,
+            *each.restricted,
             *(read_only if each.read_only_because else ()),
             *slow.get(each.bookie, ()),
         ),
+        restrictions=each.restrictions,
     )
 
 
@@ -139,6 +147,7 @@ def plain(row: TopRow) -> dict[str, object]:
         "seen": work is not None,
         "waitingBytes": row.waiting_bytes,
         "remarks": list(row.remarks),
+        "restrictions": [dict(one) for one in row.restrictions],
     }
     if work is not None:
         for operation in (APPEND, READ):
