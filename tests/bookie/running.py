@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from zonekeeper.bookie.disk.disks import Disk, InlineDisk
 from zonekeeper.bookie.disk.files import FileSystem
@@ -43,13 +44,21 @@ async def all_there(ledger_id: LedgerId) -> admission.Standing:
     return THERE
 
 
+@dataclass(frozen=True)
+class Folders:
+    """The folders of a bookie that has a device for its arrival segments."""
+
+    data: FileSystem
+    journal: FileSystem
+
+
 class _CrashError(Exception):
     """Ends all of a bookie at once."""
 
 
 @asynccontextmanager
 async def running(
-    files: FileSystem,
+    files: FileSystem | Folders,
     *,
     crash: bool = False,
     limits: BookieLimits | None = None,
@@ -89,7 +98,7 @@ def _crash(disks: Sequence[InlineDisk]) -> None:
 
 
 async def open_storage(
-    files: FileSystem,
+    files: FileSystem | Folders,
     writing: Disk,
     background: Disk,
     *,
@@ -98,11 +107,12 @@ async def open_storage(
     sizes: Sizes = SIZES,
 ) -> Storage:
     """Open a storage, made if it was not; without an index that was kept, that is built again."""
-    if checkpoint.NAME not in files.names():
-        storage.create(files, chance or random.Random(1))
+    folders = files if isinstance(files, Folders) else Folders(data=files, journal=files)
+    if checkpoint.NAME not in folders.data.names():
+        storage.create(folders.data, chance or random.Random(1))
     devices = Devices(
-        arrival_files=files,
-        files=files,
+        arrival_files=folders.journal,
+        files=folders.data,
         index=Index(index or MemoryOrdered()),
         writing=writing,
         background=background,

@@ -4,6 +4,7 @@ import dataclasses
 import tracemalloc
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,8 +126,18 @@ def test_a_hint_takes_no_more_than_it_counts_on_the_disk_and_in_memory() -> None
     assert after <= 1.05 * state.hint_bytes + (64 << 10)
 
 
-def test_an_opening_takes_no_more_memory_than_it_counts() -> None:
-    spelled = openings.spell(told(3, *(f"{number:x}" for number in range(5_000))))
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"{number:x}" for number in range(5_000)],
+        ["é", "\u0416"] * 2_500,
+        # One such character makes a name take four bytes for each of its characters.
+        ["a" * 65_000 + "\U0001f600"],
+        [f"{number:0200}\U0001f600" for number in range(256)],
+    ],
+)
+def test_an_opening_takes_no_more_memory_than_it_counts(names: list[str]) -> None:
+    spelled = openings.spell(told(3, *names))
     tracemalloc.start()
     opening = openings.parse(spelled)
     after, _ = tracemalloc.get_traced_memory()

@@ -101,7 +101,7 @@ async def test_a_mode_that_changes_while_it_is_being_registered_is_registered(be
         assert await side(cluster) == "read-only"
 
 
-async def test_s146_the_registration_has_the_reasons_of_now() -> None:
+async def test_s151_the_registration_has_the_reasons_of_now() -> None:
     async def published(cluster: Cluster) -> list[str]:
         info = await registration.read_service_info(cluster, BOOKIE)
         assert info is not None

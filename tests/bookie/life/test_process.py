@@ -201,7 +201,7 @@ async def test_a_ledger_of_which_the_metadata_knows_nothing_is_collected(world: 
         assert "zonekeeper_bookie_ledgers 0\n" in metrics
 
 
-async def test_s146_s147_a_full_disk_is_said_with_a_time_and_told_to_the_timeline(
+async def test_s151_s147_a_full_disk_is_said_with_a_time_and_told_to_the_timeline(
     world: World,
 ) -> None:
     async with (

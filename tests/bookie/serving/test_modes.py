@@ -6,7 +6,7 @@ from zonekeeper.bookie.serving.modes import BY_PERSON
 from zonekeeper.metadata.formats.service_info import ReadOnlyReason
 
 
-async def test_s146_a_condition_stands_since_it_came_though_its_text_changes() -> None:
+async def test_s151_a_condition_stands_since_it_came_though_its_text_changes() -> None:
     now_ms = 100
     async with running(MemoryFileSystem()) as bookie:
         bookie.modes.wall_ms = lambda: now_ms
@@ -23,7 +23,7 @@ async def test_s146_a_condition_stands_since_it_came_though_its_text_changes() -
         assert [one.since_ms for one in bookie.modes.reasons] == [300]
 
 
-async def test_s146_an_order_stands_since_it_was_first_given_and_a_restart_knows_no_time() -> None:
+async def test_s151_an_order_stands_since_it_was_first_given_and_a_restart_knows_no_time() -> None:
     now_ms, files = 100, MemoryFileSystem()
     async with running(files) as bookie:
         bookie.modes.wall_ms = lambda: now_ms

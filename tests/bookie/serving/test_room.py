@@ -69,7 +69,7 @@ async def prepared(files: MemoryFileSystem, bookie: BookieServer) -> None:
     free = files.space().free_bytes
     assert free >= SIZES.reserve_bytes
     files.create("ballast").allocate(free)
-    await bookie._log.measure()
+    await bookie._storage.measure()
 
 
 async def fill(bookie: BookieServer, *, recovery: bool) -> int:

@@ -257,3 +257,31 @@ async def test_s138_of_a_stranger_no_more_wait_than_may_begin_in_time() -> None:
     assert kinds.keys() == {bool, errors.TooManyRequests}
     assert kinds[bool] >= store_reads.STRANGERS_MAX // 2, "those that wait are served in turn"
     assert store.is_idle
+
+
+@virtual_time.played
+async def test_a_bookie_that_stops_begins_no_read_any_more() -> None:
+    store = Store()
+    waiting = asking(store, HONEST, AT_ONCE + 1, there=True)
+    await asyncio.sleep(0)
+    store.reads.end()
+    with pytest.raises(errors.ShuttingDown):
+        await store.ask(Peer(), there=True)
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [bool] * AT_ONCE + [errors.ShuttingDown]
+    assert store.begun.total() == AT_ONCE
+    assert store.is_idle
+
+
+@virtual_time.played
+async def test_a_turn_that_was_given_holds_nothing_of_its_request() -> None:
+    """Nor does a timer hold the turn: an opening may be large, and the timer runs for long."""
+    reads = StoreReads(BOOKIE)
+    given, refused = list[StoreTurn](), list[errors.ProtocolError]()
+    before = given.append
+    turn = reads.enter(HONEST, before, refused.append, size_bytes=1 << 16)
+    assert (given, refused) == ([turn], [])
+    assert turn.given != before
+    assert turn.timer is not None
+    assert turn.timer.cancelled()
+    assert reads.waiting_bytes == 0

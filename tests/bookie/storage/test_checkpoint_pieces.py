@@ -107,6 +107,12 @@ def test_a_count_of_ledgers_that_is_not_true_is_found() -> None:
             list(checkpoint_format.ledgers_in(read, LedgersAt(place.start, place.end, wrong)))
 
 
+def test_a_record_of_another_ledger_is_damage() -> None:
+    wrong = {LedgerId(5): Kept(state=state_of(6), confirmed=EntryId(4))}
+    with pytest.raises(FormatError, match="another ledger than 5"):
+        checkpoint_format.parse(checkpoint_format.render(Checkpoint(log_id=7, ledgers=wrong)))
+
+
 @given(st.integers(0, 12), st.integers(0, 3))
 def test_no_checkpoint_is_larger_than_the_room_that_is_kept_for_it(
     ledgers: int, fragments: int

@@ -114,7 +114,7 @@ async def test_what_waits_for_a_round_for_which_there_may_be_no_room_is_not_take
     taken = []
     for free in (2 * SEGMENT, SEGMENT - 1):
         leave(files, ROUND_LEAVES + free)
-        await kept.log.measure()
+        await kept.measure()
         taken.append(kept.log.has_room(large, urgent=True))
     assert taken == [True, False]
     kept.log.close()

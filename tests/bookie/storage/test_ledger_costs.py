@@ -11,6 +11,7 @@ from zonekeeper.bookie.formats.checkpoint_format import Checkpoint, Kept
 from zonekeeper.bookie.formats.index import Index, MemoryOrdered
 from zonekeeper.bookie.ledgers import admission, records
 from zonekeeper.bookie.life.settings import SETTINGS
+from zonekeeper.bookie.segments.reserve import Reserve
 from zonekeeper.bookie.storage.memory import Memory
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
@@ -55,7 +56,10 @@ def test_a_usual_ledger_takes_as_much_of_the_disk_as_the_help_says() -> None:
     ledgers = dict(usual())
     told = sum(kept.state.hint_bytes for kept in ledgers.values())
     in_file = (size_of(ledgers) - size_of({})) / LEDGERS
-    room = checkpoint_format.bytes_max(ledgers=LEDGERS, hint_bytes=told, tombstones=0) / LEDGERS
+    most = checkpoint_format.bytes_max(ledgers=LEDGERS, hint_bytes=told, tombstones=0)
+    reserve = Reserve(0, lambda: most)
+    reserve.present_bytes = size_of(ledgers)
+    room = reserve.checkpoint_room_bytes / LEDGERS
 
     assert 0.9 < in_file / said(r"(\d+) bytes of the disk") <= 1
     assert 0.9 < room / said(r"(\d+) bytes that stay free") <= 1

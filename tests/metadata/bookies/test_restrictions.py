@@ -58,7 +58,7 @@ ITS_OWN = Restriction(what=READ_ONLY, reason=FULL.reason, by=A, since_ms=7)
         (BookieRecord(read_only=ANNA), (), False, ()),
     ],
 )
-def test_s146_what_keeps_a_bookie_from_new_data(
+def test_s151_what_keeps_a_bookie_from_new_data(
     record: BookieRecord,
     published: tuple[ReadOnlyReason, ...],
     *,
@@ -68,7 +68,7 @@ def test_s146_what_keeps_a_bookie_from_new_data(
     assert restrictions.of_bookie(A, record, published, read_only=read_only) == found
 
 
-def test_s146_it_is_said_in_a_line_with_what_is_known() -> None:
+def test_s151_it_is_said_in_a_line_with_what_is_known() -> None:
     assert str(of_anna(READ_ONLY)) == (
         "read-only (by anna: its disk is slow), since 1970-01-01T00:00:01+00:00"
     )
@@ -78,7 +78,7 @@ def test_s146_it_is_said_in_a_line_with_what_is_known() -> None:
     assert "since 9999-12-31" in str(far)
 
 
-async def test_s146_an_order_is_noted_beside_the_rest_and_taken_back(cluster: Cluster) -> None:
+async def test_s151_an_order_is_noted_beside_the_rest_and_taken_back(cluster: Cluster) -> None:
     await bookie_records.drain(cluster, A, BOB)
     assert await bookie_records.order_read_only(cluster, A, ANNA) is None
     assert await bookie_records.read(cluster, A) == BookieRecord(draining=BOB, read_only=ANNA)

@@ -96,7 +96,7 @@ def test_a_counter_that_stands_still_holds() -> None:
 
 
 def test_a_held_zone_is_named_before_what_a_process_has_not_seen_yet() -> None:
-    # S144.
+    # S149.
     world = settled()
     lost = members(A)
     world.lose(lost)
@@ -111,7 +111,7 @@ def test_a_held_zone_is_named_before_what_a_process_has_not_seen_yet() -> None:
 
 
 def test_what_holds_a_bookie_is_what_holds_its_place_while_there_is_something_to_repair() -> None:
-    # S144.
+    # S149.
     world = settled()
     lost = members(A)
     world.lose(lost)

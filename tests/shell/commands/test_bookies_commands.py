@@ -55,7 +55,7 @@ def test_every_bookie_is_listed_with_where_it_stands_and_whether_it_is_there(
 
 
 def test_a_bookie_of_a_held_zone_is_held_by_what_holds_its_zone(world: LiveWorld) -> None:
-    # S144.
+    # S149.
     world.build(lost="a")
     row = listed(world)["bk-a-0"]["repairHeldBy"]
     shown = world.data(bookies, "show", "bk-a-0")["repairHeldBy"]
@@ -71,7 +71,7 @@ def test_a_bookie_of_a_held_zone_is_held_by_what_holds_its_zone(world: LiveWorld
 
 
 def test_a_bookie_whose_loss_was_repaired_is_held_by_nothing(world: LiveWorld) -> None:
-    # S144.
+    # S149.
     world.build(lost="a")
     mark = Mark(at_ms=1, by="auditor", reason="repaired")
     world.on(lambda cluster: bookie_records.write_off(cluster, BookieId("bk-a-0"), mark))
@@ -118,7 +118,7 @@ def read_only(world: LiveWorld, name: str, reasons: list[ReadOnlyReason]) -> Non
     world.on(move)
 
 
-def test_s146_a_read_only_bookie_is_shown_with_reason_person_and_time(world: LiveWorld) -> None:
+def test_s151_a_read_only_bookie_is_shown_with_reason_person_and_time(world: LiveWorld) -> None:
     world.build()
     full = ReadOnlyReason(reason="the device of --data is full: 96.0% used", since_ms=1_000)
     told = ReadOnlyReason(reason="by a person's order", by_person=True)

@@ -35,7 +35,7 @@ def needed(command: click.Command) -> list[str]:
 
 
 @pytest.mark.parametrize(("words", "command"), planned(), ids=str)
-def test_s145_a_reason_is_required_unless_nothing_is_done(
+def test_s150_a_reason_is_required_unless_nothing_is_done(
     words: str, command: click.Command
 ) -> None:
     typed = [*words.split(), *needed(command), "--metadata", "sqlite:///no/such/folder/meta.db"]
@@ -61,7 +61,7 @@ def test_some_commands_are_tried() -> None:
         (maintenance, ("start", "--zone", "b", "--for", "30m")),
     ],
 )
-def test_s145_a_dry_run_without_a_reason_changes_nothing(
+def test_s150_a_dry_run_without_a_reason_changes_nothing(
     live_world: LiveWorld, command: click.Command, words: tuple[str, ...]
 ) -> None:
     live_world.build(lost="a")

@@ -262,7 +262,7 @@ def test_a_bookie_refuses_writes_until_it_is_told_to_take_them_again(cluster: Li
     }
     cluster.text(bookies, "readonly", "bk-c-0", "--yes", *WHO)
     cluster.until(registration("bk-c-0", Registration.READ_ONLY))
-    s146_everybody_says_who_ordered_it(cluster)
+    s151_everybody_says_who_ordered_it(cluster)
     cluster.text(bookies, "readonly", "bk-c-0", "--off", "--yes", *WHO)
     cluster.until(registration("bk-c-0", Registration.WRITABLE))
     assert cluster.data(bookies, "show", "bk-c-0")["restrictions"] == []
@@ -270,7 +270,7 @@ def test_a_bookie_refuses_writes_until_it_is_told_to_take_them_again(cluster: Li
     assert told == ["writable", "read-only"]
 
 
-def s146_everybody_says_who_ordered_it(cluster: LiveCluster) -> None:
+def s151_everybody_says_who_ordered_it(cluster: LiveCluster) -> None:
     line = "read-only (by anna: a test), since 20"
     restrictions = cluster.data(bookies, "show", "bk-c-0")["restrictions"]
     assert isinstance(restrictions, list)

@@ -79,7 +79,7 @@ def a_zone_is_lost_and_its_repair_is_held(cluster: LiveCluster) -> None:
     assert isinstance(waiting, list)
     assert [(one["what"], one["predicate"]) for one in waiting] == [("zone a", "zoneHeld")]
     held = {row["bookie"]: row["repairHeldBy"] for row in listed(cluster)}
-    assert {name: one["by"] for name, one in held.items() if isinstance(one, dict)} == {  # S144.
+    assert {name: one["by"] for name, one in held.items() if isinstance(one, dict)} == {  # S149.
         "bk-a-0": "zoneHeld",
         "bk-a-1": "zoneHeld",
     }

@@ -30,7 +30,7 @@ def test_records_that_are_not_seen_to_move_hold_every_zone(world: LiveWorld) -> 
 def test_a_zone_that_its_record_holds_is_named_so_before_what_is_not_seen_yet(
     world: LiveWorld,
 ) -> None:
-    # S144.
+    # S149.
     world.build(lost="a")
     assert held(world) == {
         "zone a": HeldBy.ZONE_HELD,

@@ -1,6 +1,6 @@
 """Every command of every runbook is typed on a real cluster, as it stands in the page.
 
-S145. One small cluster serves all. The table below fills the placeholders, and says what must be so
+S150. One small cluster serves all. The table below fills the placeholders, and says what must be so
 before a command has a meaning: a release needs a hold. Where a command asks, the person says yes.
 An order that waits for other people's acts is typed with ``--dry-run``.
 """
@@ -112,7 +112,7 @@ def as_typed(person: Person, line: str) -> str:
 
 
 @pytest.mark.parametrize("one", typed(), ids=str)
-def test_s145_a_command_of_a_runbook_runs_as_it_is_typed(person: Person, one: Typed) -> None:
+def test_s150_a_command_of_a_runbook_runs_as_it_is_typed(person: Person, one: Typed) -> None:
     table = dict(person.table)
     if one.line.startswith("zonekeeper bookies recover"):
         table["bookie"] = LOST

@@ -129,8 +129,13 @@ def bytes_max(*, ledgers: int, hint_bytes: int, tombstones: int) -> int:
 
     Its sorted segments and its forgotten ledgers are not in this: some bytes for each.
     """
-    fixed = _HEAD.size + _CRC.size
-    return fixed + ledgers * _LEDGER_BYTES_MAX + hint_bytes + tombstones * _TOMBSTONE.size
+    fixed = _HEAD.size + _CRC.size + tombstones * _TOMBSTONE.size
+    return fixed + growth_bytes(ledgers=ledgers, hint_bytes=hint_bytes)
+
+
+def growth_bytes(*, ledgers: int, hint_bytes: int) -> int:
+    """Give the most bytes of a checkpoint that so many ledgers with these hints are."""
+    return ledgers * _LEDGER_BYTES_MAX + hint_bytes
 
 
 #: No record of a ledger's state is larger.

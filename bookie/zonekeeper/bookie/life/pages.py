@@ -131,8 +131,8 @@ def _of_storage(begun: Begun, bookie: BookieServer) -> list[Family]:
         ),
         single(
             "zonekeeper_bookie_checkpoint_bytes",
-            storage.memory.checkpoint_bytes,
-            "Room that is kept free for the next checkpoint, beside --reserve-bytes.",
+            storage.checkpoint_room_bytes,
+            "Room that is kept free for checkpoints, beside --reserve-bytes.",
         ),
         single(
             "zonekeeper_bookie_tombstones",

@@ -113,16 +113,16 @@ SETTINGS: Final = (
         shown_as="N",
         default="1000000",
         help="How many ledgers it knows at the most; new ones beyond are refused as too many. Each "
-        "takes about 1.3 KB of memory, 200 bytes of the disk, and 300 bytes that stay free for the "
-        "next checkpoint; one with many fragments takes more.",
+        "takes about 1.3 KB of memory, 200 bytes of the disk, and 360 bytes that stay free for "
+        "checkpoints; one with many fragments takes more.",
     ),
     Setting(
         name="reserve-bytes",
         shown_as="SIZE",
         default="64MiB",
         help="Room on the device that appends leave for the bookie's own work; recoveries and the "
-        "rewrite leave half of it, compaction a quarter. Room for the next checkpoint is kept "
-        "beside it, as much as the ledgers take.",
+        "rewrite leave half of it, compaction a quarter. Room for checkpoints is kept beside it, "
+        "as much as the ledgers take.",
     ),
     Setting(
         name="read-threads",

@@ -61,6 +61,15 @@ def secured(files: FileSystem) -> Checkpoint:
     return last
 
 
+def size_of(files: FileSystem) -> int:
+    """Give the bytes of the checkpoint that is there. Blocks."""
+    file = files.open(NAME)
+    try:
+        return file.size()
+    finally:
+        file.close()
+
+
 def save(files: FileSystem, checkpoint: Checkpoint) -> None:
     """Replace the checkpoint durably. Blocks."""
     writing = CheckpointWriting(files, checkpoint_format.whole_parts_of(checkpoint))

@@ -35,7 +35,7 @@ from zonekeeper.bookie.disk.files import SHORTAGES, File, FileSystem, Space
 from zonekeeper.bookie.formats import batch_format, locations, record_format
 from zonekeeper.bookie.formats.batch_format import Placed, Position
 from zonekeeper.bookie.formats.log_end import LogEnd
-from zonekeeper.bookie.ledgers.records import Record
+from zonekeeper.bookie.ledgers.records import FenceRecord, Record
 from zonekeeper.bookie.segments import arrivals as arrival_files
 from zonekeeper.bookie.segments.arrivals import Arrivals, Opened, Segment
 from zonekeeper.placement.base.troubles import Trouble
@@ -136,7 +136,7 @@ class Log:
 
     @property
     def space(self) -> Space:
-        """The room on the device at the last write or ``measure``."""
+        """The room on the device at the last write, or when it was last measured."""
         return self._arrivals.space
 
     def has_room(self, record: Record, *, urgent: bool) -> bool:
@@ -147,15 +147,34 @@ class Log:
         more than can be written. Otherwise a record that makes room, for example one that forgets a
         ledger, would wait behind them for ever.
         """
-        # Each record may get a batch of its own, with an empty batch before it and after it.
-        batches = len(self._queue) + len(self._in_work) + 3
-        needed = self.waiting_bytes + self._in_work_bytes + record_format.size_of(record)
-        needed += batches * batch_format.HEADER_BYTES
+        needed = self._needed_bytes(record)
         prepared, reserve = self._prepared_bytes(needed), self._arrivals.reserve
         left = prepared + self._free_bytes() - needed
         if urgent:
             return needed + STATE_BYTES <= prepared or left >= reserve.rounds_leave_bytes
         return left >= reserve.appends_leave_bytes
+
+    def has_room_for_growth(self, record: Record, growth_bytes: int, *, is_known: bool) -> bool:
+        """Say whether the next checkpoint keeps its room if a record makes it so much larger.
+
+        ``is_known``: the record's ledger was known here before.
+        """
+        reserve = self._arrivals.reserve
+        if (space := reserve.checkpoint_space) is None:
+            needed = self._needed_bytes(record)
+            free_bytes = self.space.free_bytes - max(0, needed - self._prepared_bytes(needed))
+        else:
+            free_bytes = space.free_bytes
+        return reserve.has_room_for_growth(
+            free_bytes, growth_bytes, is_fence=isinstance(record, FenceRecord), is_known=is_known
+        )
+
+    def _needed_bytes(self, record: Record) -> int:
+        """Give the bytes of all that waits and of one more record, at most."""
+        # Each record may get a batch of its own, with an empty batch before it and after it.
+        batches = len(self._queue) + len(self._in_work) + 3
+        needed = self.waiting_bytes + self._in_work_bytes + record_format.size_of(record)
+        return needed + batches * batch_format.HEADER_BYTES
 
     def _free_bytes(self) -> int:
         """Give the room that is not written in advance and that the log may use."""
@@ -234,13 +253,6 @@ class Log:
         if self._refusal is None:
             self._refusal = errors.ShuttingDown("the bookie is stopping; this was not written")
         self._wake.set()
-
-    async def measure(self) -> None:
-        """Measure the room on the device; after an error the last figure stays."""
-        try:
-            self._arrivals.space = await self._disk.run(self._files.space)
-        except OSError:
-            return
 
     async def _is_idle(self) -> bool:
         """Wait for work; True: there was none for ``IDLE_MS``, and no covering batch yet."""

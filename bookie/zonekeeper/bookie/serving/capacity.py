@@ -2,7 +2,8 @@
 
 Bytes that wait for the disk, or to be compared, have a limit; so have known ledgers, and the hints
 of all ledgers (``ledgers.hints``). Plain appends leave room on the device that recoveries, and
-records that make room, may use (``Log.has_room``).
+records that make room, may use (``Log.has_room``). A record that makes the next checkpoint larger
+must leave room for that (``outgrowing``).
 
 A few ledgers with many fragments must not take the room for hints from the others. So beyond the
 limit for all, a ledger still gets its own share, ``HINT_BYTES_A_LEDGER``. The hints of a bookie
@@ -16,9 +17,8 @@ from typing import Final
 
 from zonekeeper.bookie.ledgers import admission
 from zonekeeper.bookie.ledgers.records import LedgerRecord
-from zonekeeper.bookie.segments.log import Log
 from zonekeeper.bookie.storage.ledgers import Ledger
-from zonekeeper.bookie.storage.memory import Memory
+from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.frames import Frame
@@ -63,14 +63,14 @@ class Capacity:
     def __init__(
         self,
         bookie: BookieId,
-        log: Log,
-        memory: Memory,
+        storage: Storage,
         limits: BookieLimits,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._bookie = bookie
-        self._log = log
-        self._memory = memory
+        self._storage = storage
+        self._log = storage.log
+        self._memory = storage.memory
         self._limits = limits
         self._tasks = tasks
         self._measuring = False
@@ -85,6 +85,21 @@ class Capacity:
         return errors.InsufficientSpace(
             f"{self._bookie}: {self._log.space.free_bytes} bytes are free, too few beside "
             "the reserve; make room on its disk, or write to another bookie"
+        )
+
+    def outgrowing(self, ledger: Ledger, record: LedgerRecord) -> errors.ProtocolError | None:
+        """Say why the next checkpoint has no room for what a record adds to it; None: it has."""
+        growth_bytes = self._memory.growth_bytes(ledger, record)
+        is_known = ledger.ledger_id in self._memory.ledgers
+        if not growth_bytes or self._log.has_room_for_growth(
+            record, growth_bytes, is_known=is_known
+        ):
+            return None
+        self._measure_soon()
+        return errors.InsufficientSpace(
+            f"{self._bookie}: {self._storage.checkpoint_room_bytes} bytes are kept free for its "
+            f"checkpoint, and there is no room for {growth_bytes} more of ledger "
+            f"{ledger.ledger_id}; make room on the disk of --data, or write to another bookie"
         )
 
     def flooded(self, size_bytes: int) -> errors.ProtocolError | None:
@@ -124,7 +139,7 @@ class Capacity:
     def _measure_soon(self) -> None:
         async def measure() -> None:
             try:
-                await self._log.measure()
+                await self._storage.measure()
             finally:
                 self._measuring = False
 

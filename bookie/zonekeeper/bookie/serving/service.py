@@ -66,9 +66,7 @@ class BookieServer:
         self._boot_epoch = boot_epoch
         self._version = version
         self._tasks = tasks
-        self._capacity = Capacity(
-            bookie_id, self._log, self._memory, limits or BookieLimits(), tasks
-        )
+        self._capacity = Capacity(bookie_id, storage, limits or BookieLimits(), tasks)
         self._compacting: asyncio.Task[int] | None = None
         self._draining = False
         self.modes = Modes(self._memory)
@@ -224,6 +222,7 @@ class BookieServer:
                     self._capacity.crowded(ledger_id)
                     or self._capacity.talkative(ledger, record)
                     or self._capacity.cramped(record, urgent=True)
+                    or self._capacity.outgrowing(ledger, record)
                 )
                 if refusal is not None:
                     answer.refuse(refusal)
@@ -360,13 +359,13 @@ class BookieServer:
         if (crowded := self._capacity.crowded(ledger_id)) is not None:
             raise crowded
         ledger = self._ledger(ledger_id)
-        effects = ledger.decide(event)
-        for effect in effects:
+        for effect in ledger.decided(event):
             if isinstance(effect, admission.Refuse):
                 raise effect.error
-        for effect in effects:
             assert isinstance(effect, admission.WriteRecord), "the state changes by records alone"
-            self._memory.remember(ledger)
+            if (outgrowing := self._capacity.outgrowing(ledger, effect.record)) is not None:
+                raise outgrowing
+            self._memory.admit(ledger, effect.record)
             ledger.sent(effect.record)
             self._log.put(LogPut(record=effect.record, written=_nothing, failed=_unheard))
         if ledger.on_the_way:

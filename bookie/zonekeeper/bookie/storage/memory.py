@@ -97,6 +97,13 @@ class Memory:
             tombstones=len(self.tombstones),
         )
 
+    def growth_bytes(self, ledger: Ledger, record: LedgerRecord) -> int:
+        """Give the bytes by which ``checkpoint_bytes`` grows if this record is admitted."""
+        state = ledger.admitted
+        told = admission.applied(state, record).hint_bytes - state.hint_bytes
+        is_new = ledger.ledger_id not in self.ledgers
+        return checkpoint_format.growth_bytes(ledgers=int(is_new), hint_bytes=told)
+
     def admit(self, ledger: Ledger, record: LedgerRecord) -> None:
         """Remember a ledger, and admit a record of it; the caller hands it to the log at once."""
         self.remember(ledger)

@@ -36,11 +36,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
-from zonekeeper.bookie.disk.files import SHORTAGES
+from zonekeeper.bookie.disk.files import SHORTAGES, Space
 from zonekeeper.bookie.formats import checkpoint_format
 from zonekeeper.bookie.formats.batch_format import Position
 from zonekeeper.bookie.formats.checkpoint_format import Checkpoint, SortedSegment
 from zonekeeper.bookie.formats.index import ExtentRow, bytes_by_segment
+from zonekeeper.bookie.segments import checkpoint as checkpoints
 from zonekeeper.bookie.segments import sorted_writing
 from zonekeeper.bookie.segments.arrivals import SHORT_DELAY_MS, Arrivals, Sizes
 from zonekeeper.bookie.segments.checkpoint import CheckpointWriting
@@ -268,6 +269,22 @@ class Rewriter:
         if self._memory.has_forgotten:
             await self.commit(RewriteStep())
 
+    async def measure(self) -> None:
+        """Measure the room for the log and the checkpoint; after an error the last figures stay."""
+        devices, arrivals, reserve = self._on.devices, self._arrivals, self.reserve
+        shared = devices.files is devices.arrival_files
+
+        def look() -> tuple[Space, Space, int]:
+            spaces = devices.arrival_files.space(), devices.files.space()
+            return (*spaces, checkpoints.size_of(devices.files))
+
+        try:
+            arrivals.space, space, reserve.present_bytes = await self.do(look)
+        except OSError:
+            return
+        shared = shared or 0 != space.device == arrivals.space.device
+        reserve.checkpoint_space = None if shared else space
+
     async def do(self, work: Callable[[], T]) -> T:
         """Do a piece of work on the background disk, after the pieces given before."""
         return await self._on.devices.background.run(work)
@@ -381,6 +398,7 @@ class Rewriter:
         except OSError:
             await self.do(writing.discard)
             raise
+        await self.measure()
 
     def _to_index(self, step: RewriteStep, last: Checkpoint, *, swept: bool) -> None:
         if swept:

@@ -130,13 +130,14 @@ class Storage:
         for generation, sealed in opened.sealed.items():
             self._places.adopt(generation, sealed.file)
         self._adopt(opened.active)
+        self._reserve = Reserve(sizes.reserve_bytes, lambda: memory.checkpoint_bytes)
         self._arrivals = Arrivals(
             devices.arrival_files,
             opened,
             writing=devices.writing,
             background=devices.background,
             sizes=sizes,
-            reserve=Reserve(sizes.reserve_bytes, lambda: memory.checkpoint_bytes),
+            reserve=self._reserve,
         )
         self.log = Log(
             devices.arrival_files,
@@ -176,6 +177,15 @@ class Storage:
     async def room(self) -> Space:
         """Give the room for sorted segments; the journal may be on another device."""
         return await self._devices.reads.run(self._directories.space)
+
+    async def measure(self) -> None:
+        """Measure the room for the log and the checkpoint; after an error the last figures stay."""
+        await self._rewriter.measure()
+
+    @property
+    def checkpoint_room_bytes(self) -> int:
+        """The room that is left free for checkpoints."""
+        return self._reserve.checkpoint_room_bytes
 
     @property
     def counters(self) -> StorageCounters:
@@ -382,7 +392,7 @@ async def open_storage(
     found = await devices.writing.run(open_all)
     storage = Storage(devices, sizes, found, policy or StoragePolicy())
     await storage.note_end()
-    await storage.log.measure()
+    await storage.measure()
     return storage
 
 

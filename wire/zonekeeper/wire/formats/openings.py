@@ -33,9 +33,12 @@ _NAME: Final = struct.Struct(">H")
 _TOKEN: Final = struct.Struct(">Q")
 TOKEN_BYTES: Final = _TOKEN.size
 BYTES_MIN: Final = _FIXED.size + _NAME.size
-#: The memory of an opening's objects, and of the object of each name, beside the bytes of both.
+#: The memory of an opening's objects without its names, and of the object of each name without its
+#: characters.
 _OBJECT_BYTES: Final = 512
-_NAME_OBJECT_BYTES: Final = 64
+_NAME_OBJECT_BYTES: Final = 96
+#: The most memory of a character, in a name that is not ASCII.
+_CHARACTER_BYTES_MAX: Final = 4
 _DIGEST_NUMBERS: Final = {Digest.CRC32: 1, Digest.HMAC: 2, Digest.CRC32C: 3, Digest.DUMMY: 4}
 _DIGESTS: Final = {number: digest for digest, number in _DIGEST_NUMBERS.items()}
 
@@ -98,9 +101,14 @@ def size_of(opening: FragmentOpening) -> int:
 def memory_of(opening: FragmentOpening) -> int:
     """Give the bytes of memory that an opening takes at the most, beside its sender's request.
 
-    A name of a few bytes is an object of many.
+    A name of a few bytes is an object of many. One character beyond U+FFFF makes a name take four
+    bytes for each of its characters.
     """
-    return size_of(opening) + _OBJECT_BYTES + _NAME_OBJECT_BYTES * len(opening.ensemble)
+    characters = sum(
+        len(name) if name.isascii() else _CHARACTER_BYTES_MAX * len(name)
+        for name in opening.ensemble
+    )
+    return _FIXED.size + _OBJECT_BYTES + characters + _NAME_OBJECT_BYTES * len(opening.ensemble)
 
 
 def spell_token(create_token: int) -> bytes:
