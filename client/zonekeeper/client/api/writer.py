@@ -171,7 +171,7 @@ class Writer:
         await self.flushed(entry_id)
         return entry_id
 
-    async def flushed(self, entry_id: EntryId) -> None:
+    async def flushed(self, entry_id: int) -> None:
         """Wait until an entry, and so everything before it, is acknowledged.
 
         With deferred sync the bookies may not have synced it yet.
@@ -181,7 +181,7 @@ class Writer:
                 f"ledger {self.ledger_id}: entry {entry_id} was not appended; "
                 f"the last one is {self.last_appended}"
             )
-        await self._session.written(entry_id)
+        await self._session.written(EntryId(entry_id))
 
     async def flush(self) -> None:
         """Wait until everything that was appended so far is acknowledged."""
