@@ -25,7 +25,7 @@ async def recovered(client: Client, ledger_id: LedgerId, payload: bytes, entries
 async def _read(client: Client, ledger_id: LedgerId, payload: bytes) -> int:
     """Read a ledger to its end, delete it, and say how many entries it had."""
     found = 0
-    reader = await client.open(ledger_id)
+    reader = await client.open(ledger_id, recover=True)
     async for batch in reader.read(EntryId(0), reader.last_confirmed):
         assert all(entry.payload == payload for entry in batch)
         found += len(batch)

@@ -108,7 +108,7 @@ def writers_blocks_are_collected(_: str) -> None:
             del standing
             collect(calls)
             assert not client.metadata(ledger_id).is_closed, "its writer was halted"
-            assert client.open(ledger_id).last_confirmed == 0
+            assert client.open(ledger_id, recover=True).last_confirmed == 0
 
 
 def clients_blocks_are_collected(_: str) -> None:

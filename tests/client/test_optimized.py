@@ -16,7 +16,7 @@ async def scenario(lab: Lab) -> None:
         await writer.append_many([b"x"] * 3)
         await writer.flush()
         writer.halt()
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         print(__debug__, reader.metadata.last_entry)
 
 play(scenario)

@@ -74,7 +74,7 @@ async def test_a_zone_and_what_the_quorums_allow_besides_is_lost_under_load(
             await writer.tell_confirmed()
 
             await reads_all(other, writer, before + 1)
-            taken = await other.open(abandoned.ledger_id)
+            taken = await other.open(abandoned.ledger_id, recover=True)
             assert taken.metadata.last_entry >= left
             async with await other.create() as fresh:
                 await fill(fresh, 50)

@@ -135,7 +135,7 @@ async def fill(writer: Writer, size_bytes: int, enough: Callable[[], bool]) -> N
 
 async def check(client: Client, ledger_id: LedgerId, acked: EntryId) -> None:
     """Read a ledger; what was acknowledged must be there, and everything as it was written."""
-    reader = await client.open(ledger_id)
+    reader = await client.open(ledger_id, recover=True)
     assert reader.last_confirmed >= acked, f"ledger {ledger_id}: acknowledged entries are lost"
     if reader.last_confirmed == NO_ENTRY:
         return

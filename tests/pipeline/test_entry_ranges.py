@@ -71,7 +71,7 @@ def test_a_ledger_that_is_not_closed_is_refused_with_the_way_to_close_it(
         entry_ranges.plan(dataclasses.replace(OPEN, state=state), OPTIONS)
 
     assert f"ledger 7 is {state.value}: only a closed ledger is read" in str(refused.value)
-    assert "client.open(7) recovers it, and fences a writer" in str(refused.value)
+    assert "client.open(7, recover=True) recovers it, and fences a writer" in str(refused.value)
 
 
 @pytest.mark.parametrize(

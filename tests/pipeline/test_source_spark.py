@@ -136,7 +136,7 @@ def test_a_recovered_ledger_with_a_password_is_read_with_it(
     writer = writing.create(password="sésame".encode())
     writer.append_many([b"a", b"b"])
     writer.flush()
-    writing.open(writer.ledger_id, password="sésame".encode())
+    writing.open(writer.ledger_id, password="sésame".encode(), recover=True)
 
     assert rows(read(writer.ledger_id, password="sésame"))[1] == (writer.ledger_id, 1, 2, b"b")
     with pytest.raises(AnalysisException, match="has another password"):
@@ -157,7 +157,7 @@ def test_an_open_ledger_is_refused_with_what_to_do(read: Read, writing: blocking
     told = said(lambda: read(writer.ledger_id).count())
 
     assert f"ledger {writer.ledger_id} is OPEN: only a closed ledger is read" in told
-    assert f"client.open({writer.ledger_id}) recovers it, and fences a writer" in told
+    assert f"client.open({writer.ledger_id}, recover=True) recovers it, and" in told
     writer.append_and_wait(b"b")  # nobody was disturbed
     writer.close()
     assert read(writer.ledger_id).count() == 2

@@ -87,7 +87,7 @@ class Recovering:
 
     async def readable(self, ledger_id: LedgerId) -> int:
         """Read a ledger whole; give how many entries it has, all of them right."""
-        reader = await self.client.open(ledger_id, password=b"secret")
+        reader = await self.client.open(ledger_id, password=b"secret", recover=True)
         last = reader.metadata.last_entry
         number = 0
         if last >= 0:

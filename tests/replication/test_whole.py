@@ -197,7 +197,7 @@ async def test_s96_a_whole_zones_or_clusters_loss_of_power_loses_nothing_that_wa
                 await machine.start()
         await asyncio.sleep(15)
         assert await world.readable(closed.ledger_id) == 10
-        reader = await world.client.open(tail.ledger_id, password=b"secret")
+        reader = await world.client.open(tail.ledger_id, password=b"secret", recover=True)
         assert reader.metadata.last_entry >= acked >= 20
         number = 0
         async for batch in reader.read(0, reader.metadata.last_entry):

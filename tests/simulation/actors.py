@@ -395,7 +395,7 @@ async def recover(observer: Observer, client: Client, handle: str, ledger_id: Le
     """Recover a ledger, read all of it, and give its end; raises ``ClientError``."""
     around = observer.around
     try:
-        reader = await client.open(ledger_id, password=observer.password(ledger_id))
+        reader = await client.open(ledger_id, password=observer.password(ledger_id), recover=True)
         last = reader.metadata.last_entry
         around.note(seen.Recovered(ledger=ledger_id, last=last))
         await read_on(around, reader, handle, EntryId(0), last)

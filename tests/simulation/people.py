@@ -77,7 +77,9 @@ async def delete(around: Surroundings, observer: Observer, ledger_id: LedgerId) 
     store, chance = around.open_store("a person"), around.scenario.chance(f"deletes {ledger_id}")
     try:
         async with actors.client_of(around, "a person", store, chance) as client:
-            reader = await client.open(ledger_id, password=observer.password(ledger_id))
+            reader = await client.open(
+                ledger_id, password=observer.password(ledger_id), recover=True
+            )
             around.note(seen.Deleted(ledger=ledger_id, last=reader.metadata.last_entry))
             await client.delete(ledger_id)
     except (errors.ClientError, StoreError):

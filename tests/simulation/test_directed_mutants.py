@@ -71,7 +71,7 @@ async def s13_a_read_fences_where_the_fence_was_lost(lab: Lab) -> None:
         await asyncio.sleep(0.1)
         lab.door(unfenced).fence_error = _LOST
         lab.door(has_it).hold_reads = asyncio.Event()
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert reader.last_confirmed == 2
         lab.door(unfenced).release()
         await asyncio.sleep(0.1)
@@ -105,7 +105,7 @@ async def s15_a_fence_outlives_the_power(lab: Lab) -> None:
         writer = await three_entries(first)
         door = lab.door(writer.ensemble[0])
         opening, append = door.openings[0], door.appended[0]
-        await second.open(writer.ledger_id)
+        await second.open(writer.ledger_id, recover=True)
         await lab.machines[writer.ensemble[0]].crash()
         await lab.machines[writer.ensemble[0]].start()
         bookie, heard = lab.door(writer.ensemble[0]).bookie, Heard()
@@ -118,7 +118,7 @@ async def s16_a_ledger_that_nobody_has_seen_is_fenced(lab: Lab) -> None:
     """A recovery closes a ledger before its first add arrives anywhere."""
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await first.create()
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert reader.last_confirmed == -1
         writer.append_nowait(b"too late")
         assert await is_fenced(writer)
@@ -131,7 +131,7 @@ async def s17_one_fence_of_three_is_not_enough(lab: Lab) -> None:
         for who in writer.ensemble[1:]:
             lab.door(who).fence_error = _LOST
         with pytest.raises(errors.RecoveryFailed):
-            await second.open(writer.ledger_id)
+            await second.open(writer.ledger_id, recover=True)
         assert (await first.metadata(writer.ledger_id)).state is LedgerState.IN_RECOVERY
 
 
@@ -182,7 +182,7 @@ async def s50_limbo_denies_nothing(lab: Lab) -> None:
 async def stays_open(client: clients.Client, writer: Writer) -> None:
     """A recovery does not close the ledger behind what was acknowledged."""
     try:
-        reader = await client.open(writer.ledger_id)
+        reader = await client.open(writer.ledger_id, recover=True)
     except errors.RecoveryFailed:
         return
     last = reader.last_confirmed
@@ -201,7 +201,7 @@ async def s23_new_ensembles_appear_with_the_end_alone(lab: Lab) -> None:
         for machine in lab.machines.values():
             machine.doorway.holding = machine.id != ensemble[2]
         async with asyncio.TaskGroup() as tasks:
-            recovering = tasks.create_task(second.open(writer.ledger_id))
+            recovering = tasks.create_task(second.open(writer.ledger_id, recover=True))
             await asyncio.sleep(1)
             shown = await first.metadata(writer.ledger_id)
             for machine in lab.machines.values():
@@ -227,7 +227,7 @@ async def s24_what_is_written_back_says_no_more_than_the_recovery_began_with(lab
         for who in writer.ensemble:
             lab.door(who).appended.clear()
         with patched([(recovery, "WINDOW_ENTRIES", 1)]):
-            reader = await second.open(writer.ledger_id)
+            reader = await second.open(writer.ledger_id, recover=True)
         assert reader.last_confirmed == 5
         written_back = [
             entries.header(packet).last_add_confirmed

@@ -25,8 +25,8 @@ def plan(ledger: LedgerMetadata, options: ReadOptions) -> list[range]:
         raise NotReadable(
             f"ledger {options.ledger} is {ledger.state.value}: only a closed ledger is read, "
             "because only its end is known for good. Close its writer; or, if the writer is gone "
-            f"for good, close the ledger with zonekeeper.client: client.open({options.ledger}) "
-            "recovers it, and fences a writer that lives after all"
+            f"for good, close the ledger with zonekeeper.client: client.open({options.ledger}, "
+            "recover=True) recovers it, and fences a writer that lives after all"
         )
     wanted = _wanted(ledger, options)
     count = options.partitions or _count_by_size(ledger, len(wanted))

@@ -48,7 +48,7 @@ async def write_all(writer: Writer, data: list[bytes]) -> None:
 
 
 async def read_all(client: Client, ledger_id: LedgerId, password: bytes) -> list[bytes]:
-    reader = await client.open(ledger_id, password=password)
+    reader = await client.open(ledger_id, password=password, recover=True)
     return [bytes(entry.payload) async for entry in reader.read_entries()]
 
 

@@ -106,7 +106,7 @@ async def test_with_nobody_else_nothing_is_acknowledged_and_nothing_is_lost(
             swap(ways, bookie_id, comes=bookie_id)
         async with clients.connect(uri, CONFIG) as client:
             assert await held(client, gone, writer.ledger_id) == [(0, 0)]
-            reader = await client.open(writer.ledger_id)
+            reader = await client.open(writer.ledger_id, recover=True)
             kept = [bytes(entry.payload) async for entry in reader.read_entries()]
             assert kept in ([b"zero"], [b"zero", b"one"])
             for entry_id in map(EntryId, range(len(kept))):

@@ -120,8 +120,10 @@ def test_errors_come_as_they_are_and_leave_the_client_whole() -> None:
         with pytest.raises(errors.NoSuchLedger, match="no ledger 99"):
             client.open(LedgerId(99))
         with pytest.raises(errors.Unauthorized):
-            client.open(writer.ledger_id, password=b"wrong")
-        assert client.open(writer.ledger_id).last_confirmed == -1  # and so fences the writer
+            client.open(writer.ledger_id, password=b"wrong", recover=True)
+        assert (
+            client.open(writer.ledger_id, recover=True).last_confirmed == -1
+        )  # and so fences the writer
         with pytest.raises(errors.Fenced):
             writer.append_and_wait(b"late")
 
@@ -146,7 +148,7 @@ def test_a_halted_writer_leaves_its_ledger_open() -> None:
         assert not client.metadata(writer.ledger_id).is_closed
         with pytest.raises(errors.WriterClosed):
             writer.append(b"two")
-        assert client.open(writer.ledger_id).last_confirmed == 0
+        assert client.open(writer.ledger_id, recover=True).last_confirmed == 0
 
 
 def test_append_many_keeps_what_a_buffer_held_when_it_was_given() -> None:
@@ -322,7 +324,7 @@ def test_a_client_does_not_travel_but_its_settings_do() -> None:
     assert pickle.loads(pickle.dumps(config)) == config
     with connected() as client:
         writer = client.create()
-        opened = client.open(writer.ledger_id)
+        opened = client.open(writer.ledger_id, recover=True)
         for each in (client, writer, opened, opened.follow()):
             with pytest.raises(TypeError, match="send the address"):
                 pickle.dumps(each)

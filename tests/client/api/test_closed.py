@@ -74,7 +74,7 @@ async def test_a_client_that_ends_before_its_presence_is_there_creates_nothing(l
 @played()
 async def test_readers_of_a_client_that_was_closed_inside_its_block_are_told_so(lab: Lab) -> None:
     async with lab.client() as first, lab.client("other") as second:
-        reader = await second.open((await written(first, 3)).ledger_id)
+        reader = await second.open((await written(first, 3)).ledger_id, recover=True)
         live = await written(first, 1, told=True)
         tailed = await second.open(live.ledger_id, recover=False)
         tail = tailed.follow()
@@ -85,7 +85,7 @@ async def test_readers_of_a_client_that_was_closed_inside_its_block_are_told_so(
         asked = [following, outcome(payloads(reader)), outcome(tailed.read_last_confirmed())]
         for ask in asked:
             assert isinstance(await ask, errors.ClientClosed)
-        assert await payloads(await first.open(live.ledger_id)) == [b"entry 0"]
+        assert await payloads(await first.open(live.ledger_id, recover=True)) == [b"entry 0"]
 
 
 @played()
@@ -116,7 +116,7 @@ async def test_a_recovery_whose_client_is_closed_says_so(lab: Lab, step: str) ->
                 lab.door(who).hold_reads = asyncio.Event()
             else:
                 lab.door(who).holding = True
-        recovering = asyncio.ensure_future(outcome(second.open(writer.ledger_id)))
+        recovering = asyncio.ensure_future(outcome(second.open(writer.ledger_id, recover=True)))
         await asyncio.sleep(1)
         assert not recovering.done()
         await second.close()

@@ -290,7 +290,7 @@ async def test_s36_a_told_lac_survives_crashes_and_meets_a_fence_without_going_b
         await writer.flush()
         async with asyncio.TaskGroup() as both:
             telling = both.create_task(told_or_fenced(writer))
-            taking = both.create_task(other.open(writer.ledger_id))
+            taking = both.create_task(other.open(writer.ledger_id, recover=True))
         assert telling.done()
         assert taking.result().last_confirmed == 32
         assert await reader.read_last_confirmed() == 32
@@ -330,7 +330,7 @@ async def test_s35_what_is_read_beyond_the_end_is_labelled_and_may_vanish(
 
         writer.halt()
         await lab.machines[holder].crash()
-        taken = await other.open(writer.ledger_id)
+        taken = await other.open(writer.ledger_id, recover=True)
         assert taken.last_confirmed == 4
         assert await unconfirmed(taken) == [data(n) for n in range(5)]
         assert "UNSAFE" in (Reader.read_unconfirmed.__doc__ or "")

@@ -127,7 +127,7 @@ async def test_a_log_is_written_followed_and_recovered_over_sockets(tmp_path: Pa
             kills["c"].set()
             await writer.append_many(expected[1_000:])
             await writer.flush()
-            recovered = await second.open(writer.ledger_id)
+            recovered = await second.open(writer.ledger_id, recover=True)
             assert [entry.payload async for entry in recovered.read_entries()] == expected
         assert seen == expected
         with pytest.raises((errors.Fenced, errors.ClosedByOther)):

@@ -42,7 +42,7 @@ async def test_an_abandoned_ledger_is_recovered_with_all_that_was_acknowledged(
         for number in range(500):
             await writer.append(data(number))
         await writer.flush()
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert reader.last_confirmed == 499
         assert reader.metadata.length == sum(len(data(n)) for n in range(500))
         found = [entry.payload async for entry in reader.read_entries()]

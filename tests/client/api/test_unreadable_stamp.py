@@ -43,7 +43,7 @@ async def test_it_is_not_recovered_under_a_weaker_promise_and_its_writer_goes_on
             )
         await damage(second, writer.ledger_id)
         with pytest.raises(errors.MetadataFailed) as refused:
-            await second.open(writer.ledger_id)
+            await second.open(writer.ledger_id, recover=True)
         assert not refused.value.retryable
         assert "a stamp of format 2" in str(refused.value)
         assert "recover=False" in str(refused.value)

@@ -32,7 +32,7 @@ async def fill(writer: Writer, count: int) -> None:
 
 async def contents(client: clients.Client, ledger_id: LedgerId) -> list[bytes]:
     """Recover a ledger, and read all of it."""
-    reader = await client.open(ledger_id)
+    reader = await client.open(ledger_id, recover=True)
     return [entry.payload async for entry in reader.read_entries()]
 
 

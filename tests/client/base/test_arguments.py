@@ -23,18 +23,18 @@ Custom = Mapping[str, bytes]
 @pytest.mark.parametrize("value", [1.0, "1", None, True, b"1"], ids=repr)
 def test_a_ledger_id_is_an_int(value: object) -> None:
     with pytest.raises(TypeError, match=f"ledger_id is an int, not {type(value).__name__}"):
-        arguments.check_ledger_id(value)
+        arguments.ledger_id(value)
 
 
 @pytest.mark.parametrize("value", [-1, 1 << 63])
 def test_a_ledger_id_is_within_bounds(value: int) -> None:
     with pytest.raises(ValueError, match=f"ledger_id is between 0 and .*, not {value}"):
-        arguments.check_ledger_id(value)
+        arguments.ledger_id(value)
 
 
 def test_what_is_meant_passes() -> None:
-    for ledger_id in (0, (1 << 63) - 1):
-        arguments.check_ledger_id(ledger_id)
+    for number in (0, (1 << 63) - 1):
+        assert arguments.ledger_id(number) == number
     arguments.check_password(b"")
     for quorums in (None, Quorums(ensemble=3, write=3, ack=2)):
         arguments.check_quorums(quorums)
@@ -78,6 +78,7 @@ REFUSED: list[tuple[str, type[Exception], Callable[[clients.Client], Awaitable[o
     ("ledger_id is between", ValueError, lambda c: c.create(ledger_id=LedgerId(-1))),
     ("ledger_id is an int", TypeError, lambda c: c.open(cast(LedgerId, "1"))),
     ("password is bytes", TypeError, lambda c: c.open(LedgerId(1), password=cast(bytes, "a"))),
+    ("recover is bool or None", TypeError, lambda c: c.open(1, recover=cast(bool, "yes"))),
     ("ledger_id is between", ValueError, lambda c: c.metadata(LedgerId(-1))),
     ("ledger_id is an int", TypeError, lambda c: c.delete(cast(LedgerId, None))),
 ]

@@ -72,7 +72,7 @@ async def left(
 
 
 async def _recover(client: Client, ledger_id: LedgerId) -> None:
-    assert (await client.open(ledger_id)).last_confirmed == 0
+    assert (await client.open(ledger_id, recover=True)).last_confirmed == 0
 
 
 async def _look(client: Client, ledger_id: LedgerId) -> None:

@@ -43,12 +43,12 @@ def store_of(client: Client) -> MemoryStore:
 
 
 async def payloads(client: Client, ledger_id: LedgerId) -> list[bytes]:
-    reader = await client.open(ledger_id)
+    reader = await client.open(ledger_id, recover=True)
     return [bytes(entry.payload) async for entry in reader.read_entries()]
 
 
 async def fenced_deleted_and_collected(lab: Lab, writer: Writer, other: Client) -> None:
-    await other.open(writer.ledger_id)
+    await other.open(writer.ledger_id, recover=True)
     await other.delete(writer.ledger_id)
     await collected(lab, writer.ledger_id)
 
@@ -286,7 +286,7 @@ async def test_s121_no_recovery_takes_a_collected_copy_for_one_that_never_was(la
         for who in ensemble[:2]:
             await forgotten(lab, who, writer.ledger_id)
         with pytest.raises(errors.RecoveryFailed, match="LedgerDeleted"):
-            await second.open(writer.ledger_id)
+            await second.open(writer.ledger_id, recover=True)
         assert not (await second.metadata(writer.ledger_id)).is_closed
 
 
@@ -299,7 +299,7 @@ async def test_a_recovery_of_a_ledger_that_is_deleted_meanwhile_says_so(lab: Lab
         writer.halt()
         for who in writer.ensemble:
             lab.door(who).hold_reads = asyncio.Event()
-        recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+        recovering = asyncio.ensure_future(second.open(writer.ledger_id, recover=True))
         await asyncio.sleep(1)
         await first.delete(writer.ledger_id)
         await collected(lab, writer.ledger_id)

@@ -67,7 +67,7 @@ async def test_s127_a_newcomer_that_lost_its_disk_counts_no_more(lab: Lab) -> No
             writer = await refused_by_its_members(lab, first)
         async with lab.client(f"second-{taken}") as second:
             source = lab.door(writer.ensemble[0])
-            recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+            recovering = asyncio.ensure_future(second.open(writer.ledger_id, recover=True))
             who = await newcomer_with(lab, writer, taken)
             source.hold_reads = asyncio.Event()
             await asyncio.sleep(0.1)
@@ -84,7 +84,7 @@ async def test_a_newcomer_that_does_not_answer_at_the_end_is_replaced(lab: Lab) 
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await refused_by_its_members(lab, first)
         source = lab.door(writer.ensemble[0])
-        recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+        recovering = asyncio.ensure_future(second.open(writer.ledger_id, recover=True))
         who = await newcomer_with(lab, writer, TAIL)
         source.hold_reads = asyncio.Event()
         await asyncio.sleep(0.1)
@@ -110,10 +110,10 @@ async def test_a_recovery_whose_newcomers_never_last_fails_and_can_be_tried_agai
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(newcomers, "started_again", restless)
             with pytest.raises(errors.RecoveryFailed, match=r"is in 2 now.*try again") as failed:
-                await second.open(writer.ledger_id)
+                await second.open(writer.ledger_id, recover=True)
         assert attempts == recovery.ATTEMPTS_MAX
         assert failed.value.retryable
-        await is_whole(lab, writer, await second.open(writer.ledger_id))
+        await is_whole(lab, writer, await second.open(writer.ledger_id, recover=True))
 
 
 def of_client(client: Client) -> MemoryStore:
@@ -134,7 +134,7 @@ async def disk_lost_while_it_closes(
     def weather(kind: RequestKind) -> Passage:
         return slow.pop() if kind is RequestKind.WRITE and slow else Passage()
 
-    recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+    recovering = asyncio.ensure_future(second.open(writer.ledger_id, recover=True))
     who = await newcomer_with(lab, writer, TAIL)
     of_client(second).weather = weather
     await asyncio.sleep(0.1)
@@ -188,7 +188,7 @@ async def test_a_recovery_that_is_cancelled_does_not_wait_for_a_store_that_is_aw
 ) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await refused_by_its_members(lab, first)
-        recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+        recovering = asyncio.ensure_future(second.open(writer.ledger_id, recover=True))
         who = await newcomer_with(lab, writer, TAIL)
         of_client(second).weather = lambda kind: (
             Passage(there_ms=60_000) if kind is RequestKind.WRITE else Passage()
@@ -207,7 +207,7 @@ async def test_a_recovery_that_is_cancelled_does_not_wait_for_a_store_that_is_aw
 async def test_a_recovery_whose_closing_failed_tells_it_before_long(lab: Lab) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await refused_by_its_members(lab, first)
-        recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+        recovering = asyncio.ensure_future(second.open(writer.ledger_id, recover=True))
         who = await newcomer_with(lab, writer, TAIL)
         of_client(second).cut()
         await asyncio.sleep(0.1)

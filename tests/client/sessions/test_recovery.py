@@ -38,7 +38,7 @@ async def test_all_acknowledged_entries_survive_their_writer(
 ) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await written(first, count, told=told)
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert close_ended(reader.metadata) == (True, count - 1)
         assert reader.metadata.length == sum(len(data(n)) for n in range(count))
         assert await payloads(reader) == [data(n) for n in range(count)]
@@ -48,7 +48,7 @@ async def test_all_acknowledged_entries_survive_their_writer(
 async def test_only_the_tail_is_read_again_however_long_the_ledger(lab: Lab) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await written(first, 20_000, told=True)
-        await second.open(writer.ledger_id)
+        await second.open(writer.ledger_id, recover=True)
         asked = [request for who in writer.ensemble for request in lab.door(who).reads]
         assert asked
         assert min(request.first_entry_id for request in asked) >= 19_999
@@ -58,7 +58,7 @@ async def test_only_the_tail_is_read_again_however_long_the_ledger(lab: Lab) -> 
 async def test_s14_every_read_of_a_recovery_carries_the_fence(lab: Lab) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await written(first, 50)
-        await second.open(writer.ledger_id)
+        await second.open(writer.ledger_id, recover=True)
         asked = [request for who in writer.ensemble for request in lab.door(who).reads]
         assert asked
         assert all(request.fence_key == digests.master_key(b"") for request in asked)
@@ -68,7 +68,7 @@ async def test_s14_every_read_of_a_recovery_carries_the_fence(lab: Lab) -> None:
 async def test_s16_a_ledger_that_no_bookie_has_seen_is_fenced_too(lab: Lab) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await first.create()
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert close_ended(reader.metadata) == (True, -1)
         with pytest.raises(errors.Fenced):
             await writer.append_and_wait(b"too late")
@@ -80,7 +80,7 @@ async def test_s17_one_unreachable_bookie_does_not_stop_a_recovery(lab: Lab) -> 
         writer = await written(first, 20)
         await lab.machines[writer.ensemble[1]].crash()
         writer.halt()
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert await payloads(reader) == [data(n) for n in range(20)]
 
 
@@ -95,14 +95,14 @@ async def test_two_unreachable_bookies_of_three_leave_the_ledger_in_recovery_unt
         for who in lost:
             await lab.machines[who].crash()
         with pytest.raises(errors.RecoveryFailed) as failed:
-            await second.open(writer.ledger_id)
+            await second.open(writer.ledger_id, recover=True)
         assert failed.value.retryable
         assert all(who in str(failed.value) for who in lost)
         metadata = await second.metadata(writer.ledger_id)
         assert metadata.state is LedgerState.IN_RECOVERY
         await lab.machines[lost[0]].start()
         await asyncio.sleep(20)
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert await payloads(reader) == [data(n) for n in range(20)]
 
 
@@ -115,11 +115,14 @@ async def test_s19_a_denial_a_failure_and_a_bad_disk_are_not_an_answer(lab: Lab)
         lab.door(one).read_error = wire_errors.IoFailed("disk")
         lab.door(two).read_error = wire_errors.LimboLedger("lost data")
         with pytest.raises(errors.RecoveryFailed):
-            await second.open(writer.ledger_id)
+            await second.open(writer.ledger_id, recover=True)
         state = (await second.metadata(writer.ledger_id)).state
         assert state is LedgerState.IN_RECOVERY
         lab.door(one).read_error = None
-        assert close_ended((await second.open(writer.ledger_id)).metadata) == (True, 4)
+        assert close_ended((await second.open(writer.ledger_id, recover=True)).metadata) == (
+            True,
+            4,
+        )
 
 
 @played()
@@ -130,7 +133,7 @@ async def test_s20_enough_denials_end_it_while_another_bookie_hangs(lab: Lab) ->
         lab.door(writer.ensemble[0]).hold_reads = asyncio.Event()
         loop = asyncio.get_running_loop()
         start_s = loop.time()
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert reader.last_confirmed == 4
         assert loop.time() - start_s < 1, "of simulated time; a read times out after 5 s"
 
@@ -145,7 +148,7 @@ async def test_s21_an_entry_on_a_single_bookie_is_kept_and_written_back(
         holder = writer.ensemble[0]  # entry 6 is on it with E=3 and with E=6
         await append_to(lab, writer, [holder], b"at one")
         forget_held(lab)
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert await payloads(reader) == [*(data(n) for n in range(6)), b"at one"]
         held = [await entries_at(lab, who, writer.ledger_id, 6) for who in writer.ensemble[:3]]
         assert sum(six == [6] for six in held) >= 2
@@ -169,7 +172,7 @@ async def test_s25_an_empty_last_fragment_starts_the_recovery_before_it(lab: Lab
         for who in old[:2]:
             await lab.machines[who].start()
         forget_held(lab)
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert close_ended(reader.metadata) == (True, 9)
         assert reader.metadata.length == sum(len(data(n)) for n in range(10))
         assert await payloads(reader) == [data(n) for n in range(10)]
@@ -216,7 +219,7 @@ async def test_s33_the_wrong_password_recovers_nothing_and_fences_nothing(lab: L
         writer = await first.create(password=b"right")
         await writer.append_and_wait(b"one")
         with pytest.raises(errors.Unauthorized):
-            await second.open(writer.ledger_id, password=b"wrong")
+            await second.open(writer.ledger_id, password=b"wrong", recover=True)
         await writer.append_and_wait(b"two")
         await writer.close()
         reader = await second.open(writer.ledger_id, password=b"right")
@@ -267,6 +270,6 @@ async def test_a_bad_copy_counts_as_silence_in_a_recovery_and_another_copy_is_ta
             spoil(lab.door(who))
         lab.door(good).hold_reads = late = asyncio.Event()
         asyncio.get_running_loop().call_later(0.5, late.set)
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert await payloads(reader) == [data(n) for n in range(20)]
         assert all(second.counters.bad_copies[who] > 0 for who in bad)

@@ -70,7 +70,7 @@ async def test_s22_a_recovery_that_died_half_way_is_taken_up_by_the_next(lab: La
         lab.door(writer.ensemble[2]).hold_reads = None
         lab.door(writer.ensemble[2]).append_error = None
         async with lab.client(f"last-{count}") as last:
-            reader = await last.open(writer.ledger_id)
+            reader = await last.open(writer.ledger_id, recover=True)
             assert 2 + len(kept) <= reader.last_confirmed <= 2 + TAIL
             assert await payloads(reader) == [data(n) for n in range(reader.last_confirmed + 1)]
         assert min(await copies(lab, writer.ledger_id, reader.metadata)) >= 2
@@ -80,7 +80,7 @@ async def dies_behind(
     lab: Lab, client: clients.Client, writer: Writer, who: BookieId, count: int
 ) -> None:
     """Recover, and die when a bookie has so many of the entries that are written back."""
-    recovering = asyncio.ensure_future(client.open(writer.ledger_id))
+    recovering = asyncio.ensure_future(client.open(writer.ledger_id, recover=True))
     while len(await entries_at(lab, who, writer.ledger_id, 3)) < count:
         assert not recovering.done()
         await asyncio.sleep(0.0001)
@@ -121,7 +121,7 @@ async def recovered(lab: Lab, writer: Writer, name: str, after_s: float) -> Ledg
     """Recover after a while, by a client of its own."""
     await asyncio.sleep(after_s)
     async with lab.client(name) as client:
-        return (await client.open(writer.ledger_id)).metadata
+        return (await client.open(writer.ledger_id, recover=True)).metadata
 
 
 @played()
@@ -135,7 +135,7 @@ async def test_a_bookie_whose_copy_is_bad_is_replaced_by_the_recovery_that_meets
         lab.door(bad).append_error = wire_errors.EntryMismatch("another entry is here")
         lab.door(writer.ensemble[2]).hold_reads = asyncio.Event()
         lab.door(writer.ensemble[2]).holding = True  # or it might be enough, with the first
-        reader = await second.open(writer.ledger_id)
+        reader = await second.open(writer.ledger_id, recover=True)
         assert await payloads(reader) == [data(n) for n in range(3 + TAIL)]
         assert bad not in reader.metadata.last_fragment.ensemble
 
@@ -151,7 +151,7 @@ async def test_s26_the_writer_closes_while_the_closing_of_a_recovery_is_on_its_w
 ) -> None:
     async with lab.client("first") as first, lab.client("second") as second:
         writer = await written(first, 10)
-        recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+        recovering = asyncio.ensure_future(second.open(writer.ledger_id, recover=True))
         await is_in_recovery(first, writer)
         hold_writes(lab.stores[-1], 1_000)
         await writer.close()
@@ -170,7 +170,7 @@ async def test_s26_a_recovery_closes_while_the_closing_of_the_writer_is_on_its_w
             writer = await written(first, 10)
             closing = asyncio.ensure_future(writer.close())
             await asyncio.sleep(0.5)
-            reader = await second.open(writer.ledger_id)
+            reader = await second.open(writer.ledger_id, recover=True)
             assert not closing.done()
             assert (reader.metadata.is_closed, reader.last_confirmed) == (True, 9)
             await closing
@@ -217,7 +217,7 @@ async def test_s140_a_recovery_is_not_closed_where_the_store_shows_an_older_ense
             return Passage(there_ms=1_000 if writes == 2 else 0)
 
         store.weather = slow_closing
-        recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+        recovering = asyncio.ensure_future(second.open(writer.ledger_id, recover=True))
         await asyncio.sleep(0.5)
         assert (await first.metadata(writer.ledger_id)).state is LedgerState.IN_RECOVERY
         await set_back(lab, writer.ledger_id, older)
@@ -237,7 +237,7 @@ async def test_s32_a_writer_that_reads_old_metadata_does_not_undo_a_recovery(lab
             of_first.read_lag_ms = 60_000
             for who in writer.ensemble[1:]:
                 lab.door(who).holding = True
-            recovering = asyncio.ensure_future(second.open(writer.ledger_id))
+            recovering = asyncio.ensure_future(second.open(writer.ledger_id, recover=True))
             await is_in_recovery(second, writer)
             lab.door(writer.ensemble[0]).append_error = wire_errors.ReadOnly("full")
             with pytest.raises(errors.Fenced):

@@ -232,7 +232,7 @@ async def test_s133_an_open_ledger_is_recovered_while_its_first_fragment_changes
 ) -> None:
     writer, ring = await soft_ring(bench, closed=False)
     attempt = await copying(bench, writer)
-    reader = await bench.client.open(writer.ledger_id, password=b"secret")
+    reader = await bench.client.open(writer.ledger_id, password=b"secret", recover=True)
     assert reader.metadata.is_closed
     assert (await attempt).done
     assert await first_ensemble(bench, writer) != ring

@@ -186,7 +186,7 @@ async def test_holes_are_filled_at_bookies_that_a_recovery_has_fenced(bench: Ben
     writer.halt()
     bench.lab.door(behind).held.clear()
     bench.lab.door(behind).holding = False
-    reader = await bench.client.open(writer.ledger_id, password=b"secret")
+    reader = await bench.client.open(writer.ledger_id, password=b"secret", recover=True)
     assert reader.metadata.last_entry == 14
     await asyncio.sleep(0.5)
     assert len(await bench.lacks(writer.ledger_id)) == 5

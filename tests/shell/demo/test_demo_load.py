@@ -48,7 +48,7 @@ async def test_a_writer_that_is_stopped_goes_on_in_a_new_ledger(lab: Lab) -> Non
         writing = tasks.create_task(load.run())
         await asyncio.sleep(0.2)
         first = next(iter(load.acked))
-        await client.open(first)  # recovers it, and so fences its writer
+        await client.open(first, recover=True)  # recovers it, and so fences its writer
         await asyncio.sleep(0.2)
         load.end()
         await writing

@@ -88,7 +88,7 @@ class Client(_Local):
         quorums: Quorums | None = None,
         digest: Digest | None = None,
         custom: Mapping[str, bytes] | None = None,
-        ledger_id: LedgerId | None = None,
+        ledger_id: int | None = None,
         deferred_sync: bool = False,
     ) -> "Writer":
         """Create a ledger, and give its writer; quorums and digest are the policy's by default."""
@@ -104,18 +104,20 @@ class Client(_Local):
         )
         return Writer(made, self._calls)
 
-    def open(self, ledger_id: LedgerId, *, password: bytes = b"", recover: bool = True) -> "Reader":
-        """Open a ledger for reading; with ``recover`` it is closed when this returns."""
+    def open(
+        self, ledger_id: int, *, password: bytes = b"", recover: bool | None = None
+    ) -> "Reader":
+        """Open a ledger for reading; ``recover`` must be given if the ledger is not closed."""
         opened = self._calls.do(
             lambda: self._client.open(ledger_id, password=password, recover=recover)
         )
         return Reader(opened, self._calls)
 
-    def delete(self, ledger_id: LedgerId) -> None:
+    def delete(self, ledger_id: int) -> None:
         """Delete a ledger; if it does not exist any more, that is no error."""
         self._calls.do(lambda: self._client.delete(ledger_id))
 
-    def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+    def metadata(self, ledger_id: int) -> LedgerMetadata:
         """Give a ledger's metadata, no older than this call."""
         return self._calls.do(lambda: self._client.metadata(ledger_id))
 
@@ -182,7 +184,7 @@ class Writer(_Local):
         """Append an entry, and wait until it is acknowledged."""
         return self._calls.do(lambda: self._writer.append_and_wait(data, timeout))
 
-    def flushed(self, entry_id: EntryId, timeout: float | None = None) -> None:
+    def flushed(self, entry_id: int, timeout: float | None = None) -> None:
         """Wait until an entry, and so everything before it, is acknowledged."""
         self._calls.do(lambda: self._writer.flushed(entry_id, timeout))
 

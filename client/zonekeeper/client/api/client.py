@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import NoneType
 from typing import Final
 
 from zonekeeper.client.api.reader import Reader
@@ -183,7 +184,7 @@ class Client:
         quorums: Quorums | None = None,
         digest: Digest | None = None,
         custom: Mapping[str, bytes] | None = None,
-        ledger_id: LedgerId | None = None,
+        ledger_id: int | None = None,
         deferred_sync: bool = False,
     ) -> Writer:
         """Create a ledger, and give its writer; quorums and digest are the policy's by default.
@@ -197,8 +198,7 @@ class Client:
         arguments.check_digest(digest)
         arguments.check_custom(custom)
         arguments.check_flag("deferred_sync", deferred_sync)
-        if ledger_id is not None:
-            arguments.check_ledger_id(ledger_id)
+        wanted = None if ledger_id is None else arguments.ledger_id(ledger_id)
         for key, says in _TAKEN.items():
             if key in (custom or {}):
                 raise ValueError(f"the custom key {key} is taken: it says {says}")
@@ -222,7 +222,7 @@ class Client:
                 custom=tuple(sorted({**(custom or {}), **ours}.items())),
                 create_token=self._token(),
             )
-            stored = await ledgers.create(self.cluster, ledger, ledger_id=ledger_id)
+            stored = await ledgers.create(self.cluster, ledger, ledger_id=wanted)
         if self._tasks.over:
             raise errors.ClientClosed(
                 f"ledger {stored.id} was created, and the client closed meanwhile: connect again, "
@@ -232,28 +232,33 @@ class Client:
         return self._writer(stored.id, ledger, quorums, deferred_sync=deferred_sync)
 
     async def open(
-        self, ledger_id: LedgerId, *, password: bytes = b"", recover: bool = True
+        self, ledger_id: int, *, password: bytes = b"", recover: bool | None = None
     ) -> Reader:
         """Open a ledger for reading.
 
-        With ``recover`` the ledger is closed when this returns. Its writer, if there is one, is
-        fenced and gets no further acknowledgement. Without ``recover`` the writer is not disturbed,
-        and the reader sees the entries up to the LAC that the writer has told.
+        A closed ledger is opened without ``recover``. For a ledger that is not closed the caller
+        says which way, else ``LedgerOpen`` is raised and nothing is done. With ``recover=True`` the
+        ledger is closed when this returns. Its writer, if there is one, is fenced and gets no
+        further acknowledgement. With ``recover=False`` the writer is not disturbed, and the reader
+        sees the entries up to the LAC that the writer has told.
         """
         self._check_open()
-        arguments.check_ledger_id(ledger_id)
+        wanted = arguments.ledger_id(ledger_id)
         arguments.check_password(password)
+        arguments.check_kind("recover", recover, bool, NoneType)
         self.bookies.check()
-        ledger = await self.metadata(ledger_id)
+        ledger = await self.metadata(wanted)
         if not hmac.compare_digest(password, ledger.password):
             raise errors.Unauthorized(
-                f"ledger {ledger_id} has another password; nothing was done to it"
+                f"ledger {wanted} has another password; nothing was done to it"
             )
-        reading = self.reading(ledger_id, ledger)
+        if not ledger.is_closed and recover is None:
+            raise errors.LedgerOpen(wanted, ledger.state.value)
+        reading = self.reading(wanted, ledger)
         if recover and not ledger.is_closed:
-            recovery = Recovery(ledger_id, reading, self.bookies, self._tasks, self._limits())
+            recovery = Recovery(wanted, reading, self.bookies, self._tasks, self._limits())
             ledger = await recovery.run()
-        reader = Reader(ledger_id, ledger, reading, self._tasks)
+        reader = Reader(wanted, ledger, reading, self._tasks)
         if not ledger.is_closed:
             await reader.read_last_confirmed()
         return reader
@@ -269,26 +274,26 @@ class Client:
             create_token=ledger.create_token,
         )
 
-    async def delete(self, ledger_id: LedgerId, *, by: str = "client") -> None:
+    async def delete(self, ledger_id: int, *, by: str = "client") -> None:
         """Delete a ledger; if it does not exist any more, that is no error.
 
         ``by`` is the kind of program that deletes; the cluster's record of the deletion names it.
         """
         self._check_open()
-        arguments.check_ledger_id(ledger_id)
-        with boundary.translated(f"deleting ledger {ledger_id}"):
+        wanted = arguments.ledger_id(ledger_id)
+        with boundary.translated(f"deleting ledger {wanted}"):
             await ledgers.delete(
-                self.cluster, ledger_id, Deleter(by=by, at_ms=self._surroundings.wall_ms())
+                self.cluster, wanted, Deleter(by=by, at_ms=self._surroundings.wall_ms())
             )
 
-    async def metadata(self, ledger_id: LedgerId) -> LedgerMetadata:
+    async def metadata(self, ledger_id: int) -> LedgerMetadata:
         """Give a ledger's metadata, no older than this call."""
         self._check_open()
-        arguments.check_ledger_id(ledger_id)
-        with boundary.translated(f"reading the metadata of ledger {ledger_id}"):
-            stored = await ledgers.read(self.cluster, ledger_id, sync=True)
+        wanted = arguments.ledger_id(ledger_id)
+        with boundary.translated(f"reading the metadata of ledger {wanted}"):
+            stored = await ledgers.read(self.cluster, wanted, sync=True)
         if stored is None:
-            raise errors.NoSuchLedger(f"there is no ledger {ledger_id} in {self.cluster}")
+            raise errors.NoSuchLedger(f"there is no ledger {wanted} in {self.cluster}")
         return stored.metadata
 
     async def ledgers(self) -> AsyncGenerator[LedgerId, None]:

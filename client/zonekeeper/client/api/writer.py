@@ -199,7 +199,7 @@ class Writer:
         )
         return entry_id
 
-    async def flushed(self, entry_id: EntryId, timeout: float | None = None) -> None:
+    async def flushed(self, entry_id: int, timeout: float | None = None) -> None:
         """Wait until an entry, and so everything before it, is acknowledged.
 
         With deferred sync the bookies may not have synced it yet.
@@ -211,7 +211,7 @@ class Writer:
                 f"the last one is {self.last_appended}"
             )
         await limit.hold(
-            self._session.written(entry_id),
+            self._session.written(EntryId(entry_id)),
             lambda: self._not_yet(f"entry {entry_id} is not acknowledged yet. Wait for it again"),
         )
 

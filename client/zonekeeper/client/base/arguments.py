@@ -12,6 +12,7 @@ from typing import Final
 
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules_data import ENSEMBLE_MAX
 
@@ -41,9 +42,11 @@ def check_kind(name: str, value: object, *kinds: type) -> None:
         raise _wrong(name, " or ".join(names), value)
 
 
-def check_ledger_id(value: object) -> None:
-    """Check the id of a ledger."""
+def ledger_id(value: object) -> LedgerId:
+    """Check the id of a ledger, which callers give as a plain int, and give it its type."""
     check_whole("ledger_id", value, 0, LEDGER_ID_MAX)
+    assert isinstance(value, int), "it was checked"
+    return LedgerId(value)
 
 
 def check_password(value: object) -> None:

@@ -35,7 +35,7 @@ class ClientConfig:
 
     #: The zone that this process runs in. None: ``ZONEKEEPER_ZONE`` says it. Without either the
     #: zone is unknown, and every replica counts as remote.
-    zone: ZoneName | None = None
+    zone: str | None = None
     #: The most bytes that one writer holds without an acknowledgement.
     writer_budget_bytes: int = 64 << 20
     #: The longest time from an entry's first sending to its acknowledgement; after it the writer
@@ -65,6 +65,6 @@ class ClientConfig:
 def own_zone(config: ClientConfig) -> ZoneName | None:
     """Give the zone of this process: the setting, else the environment variable, else None."""
     if config.zone is not None:
-        return config.zone
+        return ZoneName(config.zone)
     named = os.environ.get(ZONE_VARIABLE)
     return ZoneName(named) if named else None

@@ -11,6 +11,7 @@ below (metadata store, placement, bookies) do not reach the caller: the client t
 keeps the original in ``__cause__``. ``boundary`` does it for metadata and placement.
 """
 
+from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.base.troubles import Trouble
 
 
@@ -54,6 +55,23 @@ class MetadataFailed(ClientError):
 
 class NoSuchLedger(ClientError):
     """The ledger was deleted, or never created."""
+
+
+class LedgerOpen(ClientError):
+    """The ledger is not closed, and ``open`` was not told whether to recover it.
+
+    Nothing was done: its writer, if there is one, was not disturbed.
+    """
+
+    def __init__(self, ledger_id: LedgerId, state: str) -> None:
+        super().__init__(
+            f"ledger {ledger_id} is {state}, not closed, and open was not told what to do with its "
+            f"writer: open({ledger_id}, recover=True) fences the writer, keeps every acknowledged "
+            f"entry, and closes the ledger; open({ledger_id}, recover=False) reads along and does "
+            "not disturb the writer; nothing was done"
+        )
+        self.ledger_id = ledger_id
+        self.state = state
 
 
 class Unauthorized(ClientError):

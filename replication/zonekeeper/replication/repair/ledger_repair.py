@@ -245,7 +245,7 @@ class LedgerRepair:
         causes = copy_plan.causes(members, named, self._view.topology)
         # A registered member that makes a recovery necessary is in limbo: it may have holes.
         leaving = {at: cause or Cause.HOLES for at, cause in causes.items()}
-        opening = self._client.open(self._id, password=ledger.password)
+        opening = self._client.open(self._id, password=ledger.password, recover=True)
         try:
             reader = await _while_permitted(opening, self._go_on(members, leaving))
         except client_errors.ClientError as error:

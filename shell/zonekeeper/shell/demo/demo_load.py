@@ -182,7 +182,7 @@ async def check(client: Client, ledger_id: LedgerId, last: EntryId) -> LedgerFat
     same, reason = 0, ""
     expected = 0
     try:
-        reader = await client.open(ledger_id)
+        reader = await client.open(ledger_id, recover=True)
         end = min(last, reader.last_confirmed)
         if end < last:
             reason = f"it ends at entry {end}"
