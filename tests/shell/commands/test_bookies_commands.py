@@ -63,6 +63,13 @@ def test_a_bookie_of_a_held_zone_is_held_by_what_holds_its_zone(world: LiveWorld
     assert isinstance(shown, dict)
     assert (row["by"], shown["by"]) == (HeldBy.ZONE_HELD, HeldBy.ZONE_HELD)
     assert "repair held by zoneHeld" in world.call(bookies, "show", "bk-a-0").stdout
+    rows = world.data(zones, "status")["zones"]
+    assert isinstance(rows, dict)
+    assert {zone: one["heldBy"] for zone, one in rows.items()} == {
+        "a": HeldBy.ZONE_HELD,
+        "b": None,
+        "c": None,
+    }
     held = world.data(plan, "--no-wait")["held"]
     assert isinstance(held, list)
     assert {"predicate": row["by"], "text": row["text"], "what": "zone a"}.items() <= held[

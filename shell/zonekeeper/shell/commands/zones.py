@@ -15,6 +15,7 @@ from zonekeeper.placement.policy import unnamed
 from zonekeeper.placement.policy.legality import BrokenRule
 from zonekeeper.placement.zones import counted_time
 from zonekeeper.placement.zones.gate import Permission
+from zonekeeper.placement.zones.losses import HeldBy
 from zonekeeper.placement.zones.zone_effects import Severity
 from zonekeeper.placement.zones.zone_records import Record
 from zonekeeper.replication.view import held_back
@@ -66,12 +67,24 @@ async def _status(
             "collecting": {
                 one.alert: one.text for one in alerts if one.alert in held_back.SEVERITIES
             },
-            "zones": {zone: plain(view.zones.get(zone)) for zone in wanted or known},
+            "zones": {
+                zone: plain(view.zones.get(zone)) | {"heldBy": _held_by(view, zone)}
+                for zone in wanted or known
+            },
             "whole": plain(view.cluster_record),
             "notNamed": list(not_named(view)),
             "warnings": [*(one.reason for one in _warnings(view)), *not_named(view).values()],
         }
         return data, alerts
+
+
+def _held_by(view: View, zone: ZoneName) -> HeldBy | None:
+    """Name the predicate of a zone, as `plan` does; this command waits for no evaluation.
+
+    So it does not know whether a zone watch is at work, and says nothing of that.
+    """
+    held = view.what_holds_zone(zone)
+    return None if held is None or held.by is HeldBy.NOT_WATCHED else held.by
 
 
 def _warnings(view: View) -> tuple[BrokenRule, ...]:
