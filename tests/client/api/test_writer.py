@@ -149,6 +149,7 @@ async def test_s08_a_slow_bookie_does_not_stop_the_writer_and_is_replaced_and_av
         for _ in range(10):
             other = await client.create()
             assert slow not in other.ensemble
+            other.halt()
         await writer.close()
         await holds(client, writer.ledger_id, 20)
 

@@ -39,6 +39,7 @@ async def test_a_zone_that_is_down_gets_no_new_ensembles_while_others_suffice(la
             writer = await client.create()
             assert not any("-b-" in who for who in writer.ensemble)
             assert any("-c-" in who for who in writer.ensemble)
+            writer.halt()
 
 
 @played()

@@ -17,6 +17,7 @@ the writer's work.
 """
 
 import asyncio
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -113,6 +114,24 @@ class Writer:
         #: Why the ledger was not closed at the last appended entry; None: it was, or is still open.
         self._failure: errors.ClientError | None = None
 
+    def __repr__(self) -> str:
+        return (
+            f"<Writer of ledger {self.ledger_id}: {self._state}, appended to {self.last_appended}, "
+            f"confirmed to {self.last_confirmed}, on {', '.join(self.ensemble)}>"
+        )
+
+    @property
+    def _state(self) -> str:
+        """Say in a word or two how far the writer's life is, for people."""
+        stopped = self._session.stopped
+        if self._closed and self._failure is None:
+            return "closed"
+        if isinstance(self._failure, errors.WriterClosed):
+            return "halted, and its ledger is not closed"
+        if isinstance(stopped, errors.WriterStopped | errors.ClientClosed):
+            return f"stopped ({type(stopped).__name__}: {stopped})"
+        return "closing" if self._closing else "open"
+
     @property
     def last_appended(self) -> EntryId:
         """The last entry id that was given out; -1: none."""
@@ -176,6 +195,7 @@ class Writer:
 
         With deferred sync the bookies may not have synced it yet.
         """
+        self._session.home.check()
         if entry_id > self.last_appended:
             raise ValueError(
                 f"ledger {self.ledger_id}: entry {entry_id} was not appended; "
@@ -192,6 +212,7 @@ class Writer:
 
         Without deferred sync this is the same as ``flush``.
         """
+        self._session.home.check()
         await self._session.forced(self.last_appended)
 
     async def tell_confirmed(self) -> None:
@@ -201,6 +222,7 @@ class Writer:
         entries when the writer has been quiet for a moment. Call it if a reader must not wait for
         that. Raises ``LacNotTold`` if too few bookies can be told; the writer goes on.
         """
+        self._session.home.check()
         if self._over:
             self._refuse()
         await self._session.lac_known()
@@ -215,6 +237,7 @@ class Writer:
         After a retryable error, call it again. Once the writer has ended, another call does
         nothing, or raises the same error.
         """
+        self._session.home.check()
         if self._closed:
             if self._failure is not None:
                 raise self._failure.with_traceback(None)
@@ -236,6 +259,7 @@ class Writer:
 
     def halt(self) -> None:
         """Stop at once, like a process that dies; the ledger is left to a recovery."""
+        self._session.home.check()
         self._closing = True
         if not self._closed:
             # A later ``close`` must raise this: the ledger is not closed.
@@ -246,6 +270,24 @@ class Writer:
                 maybe_applied=True,
             )
         self._end()
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        """Warn of a writer that was dropped; its entries have gone out, or it has stopped.
+
+        No warning: the application closed or halted it, its client ended, a call has raised why it
+        stopped, or this is a copy in a process that was forked.
+        """
+        session = self._session
+        if self._closing or session.home.forked or (session.stopped is not None and session.told):
+            return
+        lacking = session.lacking
+        lost = f", and {lacking[0]} to {lacking[-1]} are not acknowledged" if lacking else ""
+        _warn(
+            f"ledger {self.ledger_id}: its writer was dropped and never closed{lost}: the ledger "
+            "stays open until a recovery closes it; close writers, or use them in `async with`",
+            ResourceWarning,
+            source=self,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -268,6 +310,7 @@ class Writer:
 
     def _payload(self, data: Data) -> bytes:
         """Check the data of an entry, and give it as bytes."""
+        self._session.home.check()
         if self._over:
             self._refuse()
         payload = as_bytes(data)
@@ -287,6 +330,7 @@ class Writer:
         """Raise why nothing is begun any more; the error that stopped the writer comes first."""
         stopped = self._session.stopped
         if isinstance(stopped, errors.WriterStopped | errors.ClientClosed):
+            self._session.told = True
             raise type(stopped)(
                 f"ledger {self.ledger_id}: the writer has stopped, and nothing more is begun: "
                 f"{stopped}",

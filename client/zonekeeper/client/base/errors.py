@@ -12,7 +12,7 @@ keeps the original in ``__cause__``. ``boundary`` does it for metadata and place
 """
 
 from zonekeeper.placement.base.ids import LedgerId
-from zonekeeper.placement.base.troubles import Trouble
+from zonekeeper.placement.base.troubles import Refusal, Trouble
 
 
 class ClientError(Trouble):
@@ -31,8 +31,30 @@ class ClusterNotReady(ClientError):
     retryable = True
 
 
+class BadAddress(ClientError, Refusal, ValueError):
+    """The text is not the address of a cluster's metadata; the message says which forms there are.
+
+    Nothing was connected to.
+    """
+
+
 class ClientClosed(ClientError):
     """The client has ended; a call made after that begins nothing."""
+
+
+class ClientEnded(ClientError):
+    """The block that a blocking client was opened in has ended."""
+
+
+class ForkedAfterUse(ClientError):
+    """This process was forked from one that had connected a client, and cannot use one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this process was forked from one that had connected a client, and cannot reach "
+            "bookies: fork before connecting, or start processes by 'spawn' or 'forkserver'; "
+            "nothing was done"
+        )
 
 
 class MetadataFailed(ClientError):
