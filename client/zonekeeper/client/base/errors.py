@@ -141,7 +141,14 @@ class ClosedByOther(WriterStopped):
 
 
 class LostQuorum(WriterStopped):
-    """Too few bookies took the entries, and there were no others; the ledger ends at its LAC."""
+    """Too few bookies took the entries, and there were no others; the ledger ends at its LAC.
+
+    The message says what an ack needs, what was left, and which zones are down.
+    """
+
+    def add(self, knowledge: str) -> None:
+        """Add to the message what the client knows beside."""
+        self.args = (f"{self}; {knowledge}",)
 
 
 class LacNotTold(ClientError):

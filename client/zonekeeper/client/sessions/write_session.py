@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Final, NoReturn, Protocol, assert_never
 
-from zonekeeper.client.base.errors import ClientClosed, ClosedByOther
+from zonekeeper.client.base.errors import ClientClosed, ClosedByOther, LostQuorum
 from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.base.waiters import Waiters
 from zonekeeper.client.bookies.bookies import Bookies
@@ -298,6 +298,8 @@ class WriteSession:
             case ev.Suspect():
                 self._bookies.suspect(effect.bookie, effect.error)
             case ev.Stop():
+                if isinstance(effect.error, LostQuorum):
+                    effect.error.add(self._bookies.said_of_zones())
                 self._abandon = effect.close
                 self.stopped = effect.error
                 self.used_bytes = 0
