@@ -12,8 +12,9 @@ import pytest
 from tests.client.api.test_blocking import connected, lab_client, loop_threads
 from tests.client.patience import PATIENT
 from zonekeeper.client.api import blocking, loop_thread
-from zonekeeper.client.api.loop_thread import Calls, ClientEnded
+from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.api.reader import ReadBatch
+from zonekeeper.client.base.errors import ClientEnded
 
 #: What a program keeps until its end, and leaves to the interpreter.
 KEPT: Final[list[object]] = []

@@ -4,6 +4,7 @@ import ast
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +32,33 @@ def test_who_needs_only_the_errors_does_not_load_grpc() -> None:
     asked = "import sys; from zonekeeper.client import errors; sys.exit('grpc' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
+
+
+def test_what_the_settings_of_a_client_are_made_of_can_be_had_at_the_door() -> None:
+    files = client.TlsFiles(authority=Path("ca"), certificate=Path("own"), key=Path("key"))
+    config = client.ClientConfig(
+        zone="a", links=client.LinkSettings(), store=client.Timeouts(), tls=files
+    )
+    assert config.zone == "a"
+
+
+BAD = ["", "nonsense", "http://host/ledgers", "zk:", "zk://host:0/x", "sqlite:relative.db"]
+
+
+@pytest.mark.parametrize("address", BAD)
+async def test_a_bad_address_is_a_wrong_value_and_says_what_would_be_right(address: str) -> None:
+    with pytest.raises(client.errors.BadAddress, match=r"zk://host.*sqlite:///.*memory:") as told:
+        async with client.connect(address):
+            pytest.fail("it cannot be opened")
+    assert isinstance(told.value, ValueError)
+    assert isinstance(told.value, client.errors.ClientError)
+    assert (told.value.retryable, told.value.maybe_applied) == (False, False)
+    with pytest.raises(client.errors.BadAddress), client.blocking.connect(address):
+        pytest.fail("it cannot be opened")
+
+
+async def test_a_bad_address_never_shows_its_options() -> None:
+    with pytest.raises(client.errors.BadAddress) as told:
+        async with client.connect("zk://host:0/x?password=sesame"):
+            pytest.fail("it cannot be opened")
+    assert "sesame" not in str(told.value)

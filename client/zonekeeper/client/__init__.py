@@ -18,21 +18,36 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from zonekeeper.client.api import blocking
     from zonekeeper.client.api.client import Client, connect
-    from zonekeeper.client.api.reader import Reader
+    from zonekeeper.client.api.making import Making
+    from zonekeeper.client.api.reader import ReadBatch, Reader
     from zonekeeper.client.api.tail import Tail
     from zonekeeper.client.api.writer import Writer
     from zonekeeper.client.base import errors
     from zonekeeper.client.base.config import ClientConfig
+    from zonekeeper.client.base.counters import ClientCounters
+    from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+    from zonekeeper.metadata.stores.timeouts import Timeouts
     from zonekeeper.placement.base.digests import Digest
     from zonekeeper.placement.base.quorums import Quorums
+    from zonekeeper.wire.contract.links import LinkSettings
+    from zonekeeper.wire.formats.entries import Entry
+    from zonekeeper.wire.grpc.tls import TlsFiles
 
 __all__ = (
     "Client",
     "ClientConfig",
+    "ClientCounters",
     "Digest",
+    "Entry",
+    "LedgerMetadata",
+    "LinkSettings",
+    "Making",
     "Quorums",
+    "ReadBatch",
     "Reader",
     "Tail",
+    "Timeouts",
+    "TlsFiles",
     "Writer",
     "blocking",
     "connect",
@@ -43,10 +58,18 @@ __all__ = (
 _HOMES: Final = {
     "Client": "zonekeeper.client.api.client",
     "ClientConfig": "zonekeeper.client.base.config",
+    "ClientCounters": "zonekeeper.client.base.counters",
     "Digest": "zonekeeper.placement.base.digests",
+    "Entry": "zonekeeper.wire.formats.entries",
+    "LedgerMetadata": "zonekeeper.metadata.formats.ledger_metadata",
+    "LinkSettings": "zonekeeper.wire.contract.links",
+    "Making": "zonekeeper.client.api.making",
     "Quorums": "zonekeeper.placement.base.quorums",
+    "ReadBatch": "zonekeeper.client.api.reader",
     "Reader": "zonekeeper.client.api.reader",
     "Tail": "zonekeeper.client.api.tail",
+    "Timeouts": "zonekeeper.metadata.stores.timeouts",
+    "TlsFiles": "zonekeeper.wire.grpc.tls",
     "Writer": "zonekeeper.client.api.writer",
     "blocking": "zonekeeper.client.api.blocking",
     "connect": "zonekeeper.client.api.client",

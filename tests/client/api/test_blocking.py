@@ -12,10 +12,10 @@ import pytest
 
 from tests.client.lab import THREE_BY_THREE, Lab, policy
 from zonekeeper.client.api import blocking, client, loop_thread, reader, tail, writer
-from zonekeeper.client.api.loop_thread import ClientEnded
 from zonekeeper.client.api.writer import TURN_BYTES, Data
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.client.base.errors import ClientEnded
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.formats import entries
 
@@ -55,7 +55,12 @@ def public(kind: type) -> set[str]:
         (blocking.Writer, {"ledger_id"}, writer.Writer, set[str]()),
         (blocking.Reader, {"ledger_id"}, reader.Reader, set[str]()),
         (blocking.Tail, set[str](), tail.Tail, set[str]()),
-        (blocking.Client, {"config", "counters"}, client.Client, {"close", "reading"}),
+        (
+            blocking.Client,
+            {"config", "counters"},
+            client.Client,
+            {"close", "flush_within", "reading"},
+        ),
     ],
 )
 def test_the_names_are_those_of_the_async_client(
@@ -278,7 +283,7 @@ def test_a_call_that_waits_ends_with_the_block() -> None:
 
 def test_what_fails_to_open_raises_why_and_leaves_no_loop() -> None:
     before = len(loop_threads())  # 1 if a fixture has a client
-    with pytest.raises(errors.MetadataFailed, match="nowhere"), blocking.connect("nowhere"):
+    with pytest.raises(errors.BadAddress, match="nowhere"), blocking.connect("nowhere"):
         pass
     with (
         pytest.raises(errors.ClusterNotReady),

@@ -1,11 +1,15 @@
-"""The blocking client against real bookies over gRPC, and what a fork does to it."""
+"""The blocking client against real bookies over gRPC, and what a fork does to both clients."""
 
 import asyncio
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import aclosing
+from functools import partial
+from multiprocessing import get_context
 
 import pytest
 
@@ -13,7 +17,8 @@ from tests.client.forking import LIMIT_S, in_a_fork, writes_and_reads
 from tests.client.patience import PATIENT
 from tests.support.bookie_processes import bookie_processes, make_cluster
 from zonekeeper.client.api import blocking
-from zonekeeper.client.api.loop_thread import ForkedAfterUse
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.base.errors import ForkedAfterUse
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.policy.rules import PlacementRules, Policy
 
@@ -95,3 +100,78 @@ def test_a_child_that_leaves_the_block_it_was_forked_in_does_not_hang(address: s
     if os.getpid() != parent:
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+async def writes_one(address: str) -> int:
+    async with clients.connect(address, PATIENT) as client, client.create() as writer:
+        return await writer.append_and_wait(b"one")
+
+
+def writes_one_here(address: str) -> int:
+    return asyncio.run(writes_one(address))
+
+
+def test_a_pool_of_forked_processes_is_told_that_the_asyncio_client_was_used(address: str) -> None:
+    """gRPC aborts such a child; the pool then only says that it is broken."""
+    assert asyncio.run(writes_one(address)) == 0
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        for _ in range(2):
+            with pytest.raises(ForkedAfterUse, match="'spawn' or 'forkserver'") as refused:
+                pool.submit(writes_one_here, address).result(LIMIT_S)
+            assert refused.value.maybe_applied is False
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert pool.submit(writes_one_here, address).result(LIMIT_S) == 0
+    assert asyncio.run(writes_one(address)) == 0
+
+
+async def drained(stream: AsyncGenerator[object, None]) -> None:
+    async with aclosing(stream):
+        async for _ in stream:
+            pass
+
+
+def test_what_an_asyncio_client_opened_is_refused_to_a_forked_child(address: str) -> None:
+    async def run() -> None:
+        async with clients.connect(address, PATIENT) as client:
+            writer = await client.create()
+            await writer.append_and_wait(b"one")
+            reader = await client.open(writer.ledger_id, recover=False)
+            tail = reader.follow()
+            asks: dict[str, Callable[[], Coroutine[None, None, object]]] = {
+                "connect": lambda: writes_one(address),
+                "create": client.create,
+                "open": lambda: client.open(writer.ledger_id, recover=False),
+                "metadata": lambda: client.metadata(writer.ledger_id),
+                "delete": lambda: client.delete(writer.ledger_id),
+                "ledgers": lambda: drained(client.ledgers()),
+                "append": lambda: writer.append(b"two"),
+                "flush": writer.flush,
+                "force": writer.force,
+                "tell_confirmed": writer.tell_confirmed,
+                "close": writer.close,
+                "read": lambda: drained(reader.read()),
+                "follow": lambda: reader.follow().next(timeout=LIMIT_S),
+                "next": tail.next,
+                "refresh": reader.refresh,
+                "read_last_confirmed": reader.read_last_confirmed,
+            }
+
+            def child() -> bool:
+                passed = [
+                    name for name, ask in asks.items() if not is_refused(partial(in_a_loop, ask))
+                ]
+                passed += ["append_nowait"] * (not is_refused(lambda: writer.append_nowait(b"")))
+                passed += ["halt"] * (not is_refused(writer.halt))
+                sys.stderr.write(f"not refused: {passed}\n" if passed else "")
+                return not passed
+
+            assert await asyncio.to_thread(in_a_fork, child)
+            assert await writer.append_and_wait(b"two") == 1
+            await writer.close()
+            assert (await client.metadata(writer.ledger_id)).last_entry == 1
+
+    asyncio.run(run())
+
+
+def in_a_loop(ask: Callable[[], Coroutine[None, None, object]]) -> object:
+    return asyncio.run(ask())

@@ -16,9 +16,10 @@ import pytest
 from tests.client.api.test_blocking import connected, data
 from tests.client.dropping import connected_with_calls
 from zonekeeper.client.api import blocking
-from zonekeeper.client.api.loop_thread import Calls, ClientEnded
+from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.client.base.errors import ClientEnded
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.formats.entries import Entry
 

@@ -74,7 +74,8 @@ async def test_a_client_that_ends_before_its_presence_is_there_creates_nothing(l
 @played()
 async def test_readers_of_a_client_that_was_closed_inside_its_block_are_told_so(lab: Lab) -> None:
     async with lab.client() as first, lab.client("other") as second:
-        reader = await second.open((await written(first, 3)).ledger_id, recover=True)
+        writer = await written(first, 3)
+        reader = await second.open(writer.ledger_id, recover=True)
         live = await written(first, 1, told=True)
         tailed = await second.open(live.ledger_id, recover=False)
         tail = tailed.follow()
@@ -197,8 +198,9 @@ async def failing(lab: Lab) -> AsyncIterator[tuple[clients.Client, Callable[[], 
 
             async def fail() -> None:
                 links.faulty = True
-                for _ in range(20):  # one of them needs a link that is not there yet
-                    (await client.create()).append_nowait(b"")
+                writers = [await client.create() for _ in range(20)]
+                for writer in writers:  # one of them needs a link that is not there yet
+                    writer.append_nowait(b"")
                 await asyncio.Event().wait()
 
             yield client, fail
@@ -233,9 +235,10 @@ async def test_a_writer_that_needs_a_lane_of_a_client_that_has_failed_says_so_an
     lab: Lab,
 ) -> None:
     async with failing(lab) as (client, fail):
+        writer = await client.create()
         with contextlib.suppress(asyncio.CancelledError):
             await fail()
-        writer = await client.create()
+        assert not heard_of_the_fault(await outcome(client.create()))
         heard = [await outcome(writer.append_and_wait(b"late"))]
         heard.append(await outcome(writer.append(b"later")))
     assert [heard_of_the_fault(error) for error in heard] == [True, False]

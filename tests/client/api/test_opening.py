@@ -1,10 +1,13 @@
 """A ledger that is not closed is opened only by a caller that says what becomes of its writer."""
 
+import asyncio
+
 import pytest
 
 from tests.client.api.test_blocking import connected
 from tests.client.lab import Lab, played
 from tests.client.recovery_world import written
+from zonekeeper.client.api.client import Client
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig, own_zone
 from zonekeeper.metadata.formats.ledger_metadata import LedgerState
@@ -91,3 +94,51 @@ def test_without_asyncio_it_is_the_same() -> None:
             assert not client.open(7, recover=False).metadata.is_closed
         assert client.open(7).last_confirmed == client.metadata(7).last_entry == 0
         client.delete(7)
+
+
+@played()
+async def test_a_writer_and_a_reader_are_awaited_or_entered(lab: Lab) -> None:
+    async with lab.client() as client:
+        async with client.create() as writer:
+            await writer.append(b"one")
+        assert (await client.metadata(writer.ledger_id)).is_closed
+        async with client.open(writer.ledger_id) as reader:
+            assert [entry.payload async for entry in reader.read_entries()] == [b"one"]
+        async with asyncio.TaskGroup() as tasks:
+            creating = tasks.create_task(client.create())
+            opening = tasks.create_task(client.open(writer.ledger_id))
+        assert opening.result().last_confirmed == 0
+        async with await client.create() as second:
+            await second.append(b"two")
+        await creating.result().close()
+
+
+async def fails_in_a_writers_block(client: Client) -> None:
+    async with client.create(ledger_id=7) as writer:
+        await writer.append(b"one")
+        raise LookupError
+
+
+@played()
+async def test_the_end_of_a_failed_block_closes_the_ledger_too(lab: Lab) -> None:
+    async with lab.client() as client:
+        with pytest.raises(LookupError):
+            await fails_in_a_writers_block(client)
+        assert (await client.metadata(7)).last_entry == 0
+
+
+@played()
+async def test_what_fails_to_be_made_raises_at_the_block(lab: Lab) -> None:
+    async with lab.client() as client:
+        with pytest.raises(errors.NoSuchLedger):
+            async with client.open(99):
+                pytest.fail("there is no such ledger")
+
+
+@played()
+async def test_a_creation_that_is_never_awaited_does_nothing_but_warn(lab: Lab) -> None:
+    async with lab.client() as client:
+        with pytest.warns(RuntimeWarning, match="was never awaited"):
+            client.create()  # counted references: it goes at once
+        client.create().close()
+        assert [ledger_id async for ledger_id in client.ledgers()] == []

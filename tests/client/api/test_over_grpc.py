@@ -149,7 +149,7 @@ async def test_an_address_without_a_cluster_is_refused_with_what_to_do(tmp_path:
     with pytest.raises(errors.ClusterNotReady, match="cluster init"):
         async with clients.connect(f"sqlite://{tmp_path / 'meta.db'}"):
             pass
-    with pytest.raises(errors.MetadataFailed):
+    with pytest.raises(errors.BadAddress, match="sqlite:///"):
         async with clients.connect("ftp://somewhere"):
             pass
 

@@ -311,5 +311,6 @@ async def test_a_client_ends_though_somebody_still_follows(lab: Lab) -> None:
 @played()
 async def test_ledgers_are_listed_in_order(lab: Lab) -> None:
     async with lab.client() as client:
-        made = [(await client.create()).ledger_id for _ in range(5)]
-        assert [ledger_id async for ledger_id in client.ledgers()] == sorted(made)
+        writers = [await client.create() for _ in range(5)]
+        made = sorted(writer.ledger_id for writer in writers)
+        assert [ledger_id async for ledger_id in client.ledgers()] == made

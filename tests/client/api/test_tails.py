@@ -121,7 +121,8 @@ async def test_who_follows_a_ledger_without_entries_accuses_no_bookie_of_having_
     async with lab.client("writer") as first, lab.client("reader", config=near) as second:
         full = await written(first, 10)
         await full.close()
-        empty = await second.open((await first.create()).ledger_id, recover=False)
+        silent = await first.create()
+        empty = await second.open(silent.ledger_id, recover=False)
         following = asyncio.ensure_future(anext(empty.follow()))
         reader = await second.open(full.ledger_id)
         for _ in range(10):

@@ -149,6 +149,7 @@ async def test_s08_a_slow_bookie_does_not_stop_the_writer_and_is_replaced_and_av
         for _ in range(10):
             other = await client.create()
             assert slow not in other.ensemble
+            other.halt()
         await writer.close()
         await holds(client, writer.ledger_id, 20)
 
@@ -328,6 +329,16 @@ async def test_s30_with_too_few_bookies_left_the_ledger_ends_at_its_lac(lab: Lab
             await writer.flush()
         assert str(writer.ledger_id) in str(lost.value)
         assert writer.ensemble[0] in str(lost.value)
+        gone = sorted(who.split("-")[1] for who in writer.ensemble[:2])
+        stays = writer.ensemble[2]
+        for told in (
+            "an ack needs 2 of an entry's 3 bookies, in 2 zones, and 1 is left, in 1 zone: "
+            f"{stays} (zone {stays.split('-')[1]})",
+            "down as far as is known: zones "
+            + ", ".join(f"{zone} (0 of 1 bookies available)" for zone in gone),
+            "write to a new ledger",
+        ):
+            assert told in str(lost.value)
         for _ in range(2):
             with pytest.raises(errors.LostQuorum):
                 await writer.close()

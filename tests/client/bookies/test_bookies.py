@@ -39,6 +39,7 @@ async def test_a_zone_that_is_down_gets_no_new_ensembles_while_others_suffice(la
             writer = await client.create()
             assert not any("-b-" in who for who in writer.ensemble)
             assert any("-c-" in who for who in writer.ensemble)
+            writer.halt()
 
 
 @played()
@@ -106,3 +107,22 @@ async def test_of_questions_that_meet_a_moved_bookie_at_the_same_time_each_is_an
     assert [info.bookie_id for info in await asyncio.gather(*asked)] == [who] * 4
     assert counters.links_moved == 1
     await pool.close()
+
+
+@played(bookies_in={"a": 1, "b": 2, "c": 1})
+async def test_a_zone_is_said_to_be_down_by_what_the_client_knows_itself(lab: Lab) -> None:
+    async with lab.client() as client:
+        bookies = client.bookies
+        assert bookies.said_of_zones() == "no zone is known to be down"
+        bookies.suspect(BookieId("bk-a-0"), errors.ConnectionLost("its registration outlives it"))
+        bookies.suspect(BookieId("bk-b-0"), errors.ConnectionLost("the zone has another one"))
+        assert bookies.said_of_zones() == (
+            "down as far as is known: zone a (0 of 1 bookies available)"
+        )
+        await lab.crash_zone("c")
+        await asyncio.sleep(30)
+        bookies.suspect(BookieId("bk-a-0"), errors.ConnectionLost("still away"))
+        assert bookies.said_of_zones() == (
+            "down as far as is known: zones a (0 of 1 bookies available), "
+            "c (0 of 1 bookies available)"
+        )

@@ -218,8 +218,8 @@ async def test_s120_a_ledger_made_anew_and_never_written_can_be_recovered(lab: L
     async with lab.client("first") as first, lab.client("second") as second:
         old = await first.create(ledger_id=LedgerId(77))
         await fenced_deleted_and_collected(lab, old, second)
-        await second.create(ledger_id=LedgerId(77))
-        assert await payloads(first, LedgerId(77)) == []
+        new = await second.create(ledger_id=LedgerId(77))
+        assert await payloads(first, new.ledger_id) == []
 
 
 @played()

@@ -86,9 +86,10 @@ def test_members_that_stand_in_too_few_zones_stop_the_writer_with_the_first_entr
     talk = in_zones("a", "a", "a")
     assert given_up(talk) is None
     talk.take()
-    assert "A (zone a), B (zone a), C (zone a), and an ack quorum needs 2 zones" in (
-        given_up(talk) or ""
-    )
+    told = given_up(talk) or ""
+    assert "A (zone a), B (zone a), C (zone a), and an ack quorum needs 2 zones" in told
+    assert "bookies, in 2 zones, and 3 are left, in 1 zone: A (zone a), B" in told
+    assert "write to a new ledger" in told
 
 
 def test_zones_that_are_not_known_are_waited_for() -> None:
@@ -125,3 +126,15 @@ def test_a_member_that_is_to_be_replaced_may_make_room_for_another_zone() -> Non
     assert talk.confirmed == []
     talk.ack("Y", 0)
     assert talk.confirmed == [0]
+
+
+def test_what_is_left_of_an_ensemble_is_counted_without_the_failed_members() -> None:
+    talk = started(quorums=Quorums(ensemble=3, write=3, ack=2))
+    talk.take()
+    talk.opened("ABC")
+    for name in "AB":
+        talk.fail(name, 0)
+    talk.feed(ev.ChangeImpossible(error=LookupError("none are there")))
+    told = given_up(talk) or ""
+    assert "an ack needs 2 of an entry's 3 bookies, and 1 is left: C (zone " in told
+    assert "no bookie can replace those that failed: none are there" in told

@@ -265,6 +265,7 @@ def test_a_bookie_that_was_replaced_in_vain_is_replaced_again_but_not_for_ever()
     assert talk.stop is not None
     assert talk.stop.close
     assert isinstance(talk.stop.error, client_errors.LostQuorum)
+    assert "an ack needs 3 of an entry's 3 bookies, and 3 are left" in str(talk.stop.error)
 
 
 # ── lanes ──

@@ -4,6 +4,8 @@ The client is the real one, over a socket. The server is scripted: what it recei
 answer, is certain.
 """
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
@@ -149,3 +151,40 @@ async def test_a_code_that_nobody_knows_is_told_and_the_client_lives(
     with pytest.raises(errors.VersionConflictError):
         await store.put(PATH, b"x", version=3)
     assert store.session == session
+
+
+async def test_a_lost_connection_is_one_line_of_ours_and_none_of_kazoo(
+    server: ScriptedZooKeeper, store: MetadataStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """kazoo warns of each attempt, several times a second, while a server is away."""
+    with caplog.at_level(logging.WARNING):
+        for tries in (1, 2):
+            with pytest.raises(errors.StoreUnavailableError):
+                await store.put(PATH, b"x", version=3)
+            assert server.transactions == tries
+            while not store.session.connected:  # noqa: ASYNC110 kazoo's thread connects again
+                await asyncio.sleep(0.01)
+    lines = [(each.name, each.levelname, each.getMessage()) for each in caplog.records]
+    assert [name for name, _, _ in lines if "kazoo" in name] == []
+    ours = [text for _, level, text in lines if level == "WARNING"]
+    assert len(ours) == 2, lines
+    assert all("the connection is lost; connecting again" in text for text in ours)
+
+
+async def test_an_end_that_was_wanted_is_no_lost_connection(
+    server: ScriptedZooKeeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        opened = await open_store(f"zk://127.0.0.1:{server.port}/ledgers", PATIENT)
+        await opened.close()
+    assert caplog.messages == []
+
+
+async def test_what_kazoo_says_is_heard_where_it_is_asked_for(
+    server: ScriptedZooKeeper, store: MetadataStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO), pytest.raises(errors.StoreUnavailableError):
+        await store.put(PATH, b"x", version=3)
+    theirs = [each for each in caplog.records if "kazoo" in each.name]
+    assert theirs
+    assert {each.levelname for each in theirs} == {"INFO"}

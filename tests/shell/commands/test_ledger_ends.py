@@ -160,7 +160,8 @@ def test_a_deletion_that_is_interrupted_says_how_to_go_on(address: str) -> None:
 async def many(address: str, count: int) -> list[LedgerId]:
     """Make ledgers, and leave them."""
     async with clients.connect(address) as client:
-        return [(await client.create()).ledger_id for _ in range(count)]
+        writers = [await client.create() for _ in range(count)]
+    return [writer.ledger_id for writer in writers]
 
 
 @contextmanager

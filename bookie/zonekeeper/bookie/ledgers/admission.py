@@ -34,7 +34,7 @@ gets the id later.
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
 from zonekeeper.bookie.ledgers import hints, records
@@ -53,7 +53,7 @@ class AdmissionState:
     """The state of a ledger without its entries; ``UNKNOWN`` at first."""
 
     #: None: no request has shown a key yet.
-    master_key: MasterKey | None = None
+    master_key: MasterKey | None = field(default=None, repr=False)
     #: 0: no request has shown the ledger's create token yet.
     create_token: int = 0
     fenced: bool = False
@@ -82,7 +82,7 @@ UNKNOWN: Final = AdmissionState()
 class Stands:
     """Metadata has the ledger."""
 
-    master_key: MasterKey
+    master_key: MasterKey = field(repr=False)
     #: 0: not known.
     create_token: int = 0
 
@@ -144,7 +144,7 @@ class ExplicitLacWanted:
 class FenceWanted:
     """A recovery fences the ledger, which may be unknown here."""
 
-    master_key: MasterKey
+    master_key: MasterKey = field(repr=False)
     #: 0: not known.
     create_token: int = 0
     #: Does a tombstone name the ledger?

@@ -5,7 +5,7 @@ nothing else. Each record is complete by itself. For example, a fence record car
 so the fence also holds for a ledger that has no other record here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
 from zonekeeper.placement.base.ids import LedgerId
@@ -68,7 +68,7 @@ class FenceRecord:
     """The ledger is fenced: no plain append is taken from here on."""
 
     ledger_id: LedgerId
-    master_key: MasterKey
+    master_key: MasterKey = field(repr=False)
     #: The create token of the ledger; 0: not known.
     create_token: int = 0
 

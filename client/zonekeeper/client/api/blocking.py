@@ -18,14 +18,15 @@ from functools import partial
 from types import TracebackType
 from typing import NoReturn, Self, TypeVar
 
-from zonekeeper.client.api import client, loop_thread, reader, tail, writer
-from zonekeeper.client.api.loop_thread import Calls, ClientEnded, ForkedAfterUse
+from zonekeeper.client.api import client, exit_flush, loop_thread, reader, tail, writer
+from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.api.reader import ReadBatch
 from zonekeeper.client.api.tail import TailPlace
 from zonekeeper.client.api.writer import TURN_BYTES, Data
 from zonekeeper.client.base import arguments
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.counters import ClientCounters
+from zonekeeper.client.base.errors import ClientEnded, ForkedAfterUse
 from zonekeeper.client.base.time_limits import TimeLimit
 from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
@@ -47,15 +48,20 @@ def connect(uri: str, config: ClientConfig | None = None) -> Iterator["Client"]:
 @contextmanager
 def over(opening: AbstractAsyncContextManager[client.Client]) -> Iterator["Client"]:
     """Give a client over an async client, which is opened, used and closed on the loop."""
-    with loop_thread.opened(opening) as (opened, calls):
+    with loop_thread.opened(opening) as (opened, calls), exit_flush.watched(opened, calls):
         yield Client(opened, calls)
 
 
 class _Local:
     """An object that belongs to one process and its loop."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, of: object) -> None:
         self._calls = calls
+        #: The object on the loop.
+        self._of = of
+
+    def __repr__(self) -> str:
+        return f"<blocking {repr(self._of)[1:]}"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -68,7 +74,7 @@ class Client(_Local):
     """See ``client.Client``. Make it with ``connect``."""
 
     def __init__(self, opened: client.Client, calls: Calls) -> None:
-        super().__init__(calls)
+        super().__init__(calls, opened)
         self._client = opened
 
     @property
@@ -130,7 +136,7 @@ class Writer(_Local):
     """See ``writer.Writer``. Closing it closes the ledger; ``with`` does."""
 
     def __init__(self, made: writer.Writer, calls: Calls) -> None:
-        super().__init__(calls)
+        super().__init__(calls, made)
         self._writer = made
 
     @property
@@ -227,7 +233,7 @@ class Reader(_Local):
     """See ``reader.Reader``."""
 
     def __init__(self, opened: reader.Reader, calls: Calls) -> None:
-        super().__init__(calls)
+        super().__init__(calls, opened)
         self._reader = opened
 
     @property
@@ -282,10 +288,14 @@ class Tail(_Local):
     """
 
     def __init__(self, opened: tail.Tail, calls: Calls) -> None:
-        super().__init__(calls)
+        super().__init__(calls, opened.fetched)
         self.ledger_id = opened.ledger_id
         self._fetched = opened.fetched
         self._place = TailPlace(opened.position)
+
+    def __repr__(self) -> str:
+        state = self._fetched.state
+        return f"<blocking Tail of ledger {self.ledger_id}: {state}, next entry {self.position}>"
 
     @property
     def position(self) -> EntryId:

@@ -7,22 +7,27 @@ gRPC. ``on`` gives the same client over any store and any links.
 import asyncio
 import dataclasses
 import hmac
+import logging
 import random
 import time
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from types import NoneType
 from typing import Final
 
+from zonekeeper.client.api.making import Making
 from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.api.writer import Writer
-from zonekeeper.client.base import arguments, boundary, errors
+from zonekeeper.client.base import arguments, boundary, errors, forks
 from zonekeeper.client.base.config import ClientConfig, own_zone
 from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.client.bookies.grpc_links import GrpcLinks
 from zonekeeper.client.bookies.link_pool import LinkFactory, LinkPool
+from zonekeeper.client.sessions.creations import Creations
 from zonekeeper.client.sessions.owner import Owner
 from zonekeeper.client.sessions.presence import WriterPresence
 from zonekeeper.client.sessions.read_session import Reading
@@ -54,6 +59,7 @@ _TAKEN: Final = {
     placement_stamp.KEY: "how entries are placed",
     presences.KEY: "which process writes the ledger",
 }
+_logger = logging.getLogger(__name__)
 
 LinkMaker = Callable[[asyncio.TaskGroup], LinkFactory]
 
@@ -75,6 +81,7 @@ def _real() -> Surroundings:
 async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator["Client"]:
     """Give a client of the cluster at a metadata address, until the block ends."""
     arguments.check_address(uri)
+    forks.check_connecting()
     config = config or ClientConfig()
     with boundary.translated("opening the cluster"):
         try:
@@ -96,6 +103,7 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
 @asynccontextmanager
 async def over_grpc(cluster: Cluster, config: ClientConfig) -> AsyncIterator["Client"]:
     """Give a client over a cluster that is open already; ``config.store`` is not used."""
+    forks.connecting()
     surroundings = _real()
     credentials = None if config.tls is None else tls.ClientCredentials(config.tls)
 
@@ -151,6 +159,31 @@ def _end() -> None:
     raise _OverError
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the caller of ``create`` wants."""
+
+    password: bytes = dataclasses.field(repr=False)
+    quorums: Quorums | None
+    digest: Digest | None
+    custom: Mapping[str, bytes] | None
+    ledger_id: int | None
+    deferred_sync: bool
+
+    def checked(self) -> LedgerId | None:
+        """Check every argument, and give the id, if one is wanted."""
+        arguments.check_password(self.password)
+        arguments.check_quorums(self.quorums)
+        arguments.check_digest(self.digest)
+        arguments.check_custom(self.custom)
+        arguments.check_flag("deferred_sync", self.deferred_sync)
+        number = None if self.ledger_id is None else arguments.ledger_id(self.ledger_id)
+        for key, says in _TAKEN.items():
+            if key in (self.custom or {}):
+                raise ValueError(f"the custom key {key} is taken: it says {says}")
+        return number
+
+
 class Client:
     """Creates, opens, deletes and lists a cluster's ledgers. Made by ``connect`` or ``on``."""
 
@@ -175,9 +208,17 @@ class Client:
         self._surroundings = surroundings
         self._tasks = tasks
         self._presence = WriterPresence(cluster, surroundings.chance, tasks)
-        self._writers: dict[LedgerId, tuple[Writer, WriteSession]] = {}
+        #: A writer that the application drops goes; its session goes on to the client's end.
+        self._writers: dict[LedgerId, tuple[weakref.ref[Writer], WriteSession]] = {}
+        self._creations = Creations(cluster, tasks, surroundings.wall_ms)
 
-    async def create(
+    def __repr__(self) -> str:
+        state = "open"
+        if self._tasks.over or self._tasks.failed:
+            state = "ended by a fault" if self._tasks.failed else "closed"
+        return f"<Client of {self.cluster}: {state}, {len(self._writers)} writers>"
+
+    def create(
         self,
         *,
         password: bytes = b"",
@@ -186,24 +227,22 @@ class Client:
         custom: Mapping[str, bytes] | None = None,
         ledger_id: int | None = None,
         deferred_sync: bool = False,
-    ) -> Writer:
+    ) -> Making[Writer]:
         """Create a ledger, and give its writer; quorums and digest are the policy's by default.
 
-        ``custom`` is stored in the ledger's metadata, for anyone to read. With ``deferred_sync``
-        entries are durable only once the writer has forced them.
+        Await it, or enter it with ``async with``, whose end closes the ledger. A creation that is
+        cancelled leaves no ledger behind (``creations``). ``custom`` is stored in the ledger's
+        metadata, for anyone to read. With ``deferred_sync`` entries are durable only once the
+        writer has forced them.
         """
+        wanted = _Wanted(password, quorums, digest, custom, ledger_id, deferred_sync)
+        return Making(self._create(wanted))
+
+    async def _create(self, wanted: "_Wanted") -> Writer:
         self._check_open()
-        arguments.check_password(password)
-        arguments.check_quorums(quorums)
-        arguments.check_digest(digest)
-        arguments.check_custom(custom)
-        arguments.check_flag("deferred_sync", deferred_sync)
-        wanted = None if ledger_id is None else arguments.ledger_id(ledger_id)
-        for key, says in _TAKEN.items():
-            if key in (custom or {}):
-                raise ValueError(f"the custom key {key} is taken: it says {says}")
+        number = wanted.checked()
         policy = self.bookies.policy
-        quorums, digest = quorums or policy.quorums, digest or policy.digest
+        quorums, digest = wanted.quorums or policy.quorums, wanted.digest or policy.digest
         stamp = placement_stamp.render(quorums, policy.placement, policy.version)
         with boundary.translated("creating a ledger"):
             ours = {
@@ -217,24 +256,24 @@ class Client:
                 ack_quorum=quorums.ack,
                 fragments=(Fragment(EntryId(0), ensemble),),
                 digest=digest,
-                password=password,
+                password=wanted.password,
                 created_ms=self._surroundings.wall_ms(),
-                custom=tuple(sorted({**(custom or {}), **ours}.items())),
+                custom=tuple(sorted({**(wanted.custom or {}), **ours}.items())),
                 create_token=self._token(),
             )
-            stored = await ledgers.create(self.cluster, ledger, ledger_id=wanted)
+            stored = await self._creations.create(ledger, number)
         if self._tasks.over:
             raise errors.ClientClosed(
                 f"ledger {stored.id} was created, and the client closed meanwhile: connect again, "
                 "and delete or recover it",
                 maybe_applied=True,
             )
-        return self._writer(stored.id, ledger, quorums, deferred_sync=deferred_sync)
+        return self._writer(stored.id, ledger, quorums, deferred_sync=wanted.deferred_sync)
 
-    async def open(
+    def open(
         self, ledger_id: int, *, password: bytes = b"", recover: bool | None = None
-    ) -> Reader:
-        """Open a ledger for reading.
+    ) -> Making[Reader]:
+        """Open a ledger for reading. Await it, or enter it with ``async with``.
 
         A closed ledger is opened without ``recover``. For a ledger that is not closed the caller
         says which way, else ``LedgerOpen`` is raised and nothing is done. With ``recover=True`` the
@@ -242,6 +281,9 @@ class Client:
         further acknowledgement. With ``recover=False`` the writer is not disturbed, and the reader
         sees the entries up to the LAC that the writer has told.
         """
+        return Making(self._open(ledger_id, password, recover))
+
+    async def _open(self, ledger_id: int, password: bytes, recover: bool | None) -> Reader:
         self._check_open()
         wanted = arguments.ledger_id(ledger_id)
         arguments.check_password(password)
@@ -305,12 +347,37 @@ class Client:
 
     async def close(self) -> None:
         """Stop all writers without closing their ledgers, and give up all connections."""
+        if self._tasks.home.forked:
+            return  # all of it is the parent's
         self._tasks.end()
-        for writer, _ in list(self._writers.values()):
-            writer.halt()
+        for ledger_id, (reference, session) in list(self._writers.items()):
+            if lacking := session.lacking:
+                _logger.warning(
+                    "ledger %d: the client ends, and entries %d to %d were appended and not "
+                    "acknowledged: they may be lost; flush or close the writer before",
+                    ledger_id,
+                    lacking[0],
+                    lacking[-1],
+                )
+            if (writer := reference()) is not None:
+                writer.halt()
+            else:
+                session.end(errors.WriterClosed(f"ledger {ledger_id}: its client has ended"))
+        await self._creations.settled()
         await self.bookies.pool.close()
 
+    async def flush_within(self, most_s: float) -> dict[LedgerId, range]:
+        """Wait, at most so long, for all that was appended; give what is not acknowledged then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_s):
+                for _, session in list(self._writers.values()):
+                    with suppress(errors.ClientError):
+                        await session.written(session.last_appended)
+        writers = self._writers.items()
+        return {each: session.lacking for each, (_, session) in writers if session.lacking}
+
     def _check_open(self) -> None:
+        self._tasks.home.check()
         if self._tasks.over:
             raise self._tasks.closed()
 
@@ -341,18 +408,18 @@ class Client:
             owner,
             budget_bytes=self.config.writer_budget_bytes,
             quiet_ms=self.config.quiet_ms,
-            on_end=lambda: self._ended(writer),
+            on_end=partial(self._ended, ledger_id, session),
         )
         if (former := self._writers.get(ledger_id)) is not None:
             # Its ledger was deleted. Bookies do not tell two writers of one connection apart.
             former[1].deleted()
-        self._writers[ledger_id] = writer, session
+        self._writers[ledger_id] = weakref.ref(writer), session
         return writer
 
-    def _ended(self, writer: Writer) -> None:
-        known = self._writers.get(writer.ledger_id)
-        if known is not None and known[0] is writer:
-            del self._writers[writer.ledger_id]
+    def _ended(self, ledger_id: LedgerId, session: WriteSession) -> None:
+        known = self._writers.get(ledger_id)
+        if known is not None and known[1] is session:
+            del self._writers[ledger_id]
 
     def _limits(self) -> WriterLimits:
         return WriterLimits(

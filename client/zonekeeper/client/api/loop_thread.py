@@ -28,30 +28,18 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from zonekeeper.client.base import errors
+from zonekeeper.client.base.errors import ClientEnded, ForkedAfterUse
 
 Made = TypeVar("Made")
 Result = TypeVar("Result")
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 
-
-class ClientEnded(errors.ClientError):
-    """The block that the client was opened in has ended."""
-
-    def __init__(self, message: str, *, maybe_applied: bool) -> None:
-        super().__init__(message)
-        self.maybe_applied = maybe_applied
-
-
-class ForkedAfterUse(errors.ClientError):
-    """This process was forked from one that had used a client, and cannot use one."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "this process was forked from one that had connected a blocking client, and cannot "
-            "reach bookies: fork before connecting, or start processes by 'spawn'; nothing was done"
-        )
+#: What ends on the loop within a limit has this long to tell it to another thread.
+_ANSWERED_S: Final = 1.0
 
 
 class Calls:
@@ -107,6 +95,17 @@ class Calls:
             return function()
 
         return self.do(call)
+
+    def do_at_exit(
+        self, work: Callable[[], Coroutine[None, None, dict[Key, Item]]], most_s: float
+    ) -> dict[Key, Item]:
+        """Run a coroutine as the process ends, and wait; empty if nobody can or it takes longer."""
+        if self.forked:
+            return {}
+        try:
+            return self._begin(work).result(timeout=most_s + _ANSWERED_S)
+        except (TimeoutError, concurrent.futures.CancelledError, errors.ClientError):
+            return {}
 
     def drop(self, function: Callable[[], object]) -> None:
         """Call a function on the loop without waiting: for a block or stream that is dropped."""

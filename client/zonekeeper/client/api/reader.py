@@ -12,7 +12,8 @@ import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from zonekeeper.client.api.tail import FetchedEntries, Tail
 from zonekeeper.client.base import boundary, errors, time_limits
@@ -86,6 +87,24 @@ class Reader:
         #: With E > Qw: the number of entries that the next window asks for.
         self._window = metadata.ensemble_size
 
+    def __repr__(self) -> str:
+        known = self._metadata
+        return (
+            f"<Reader of ledger {self.ledger_id}: {known.state.value}, confirmed to "
+            f"{self._confirmed}, on {', '.join(known.last_fragment.ensemble)}>"
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Do nothing: a reader holds nothing that its client does not hold."""
+
     @property
     def metadata(self) -> LedgerMetadata:
         """The ledger's metadata as last read."""
@@ -147,6 +166,7 @@ class Reader:
         return self._confirmed
 
     async def _refresh(self) -> bool:
+        self._tasks.home.check()
         cluster, token = self._reading.bookies.cluster, self._reading.create_token
         with boundary.translated(f"reading the metadata of ledger {self.ledger_id}"):
             try:
@@ -352,6 +372,7 @@ class Reader:
 
     def _check_bounds(self, first: int, last: int | None) -> None:
         """Refuse bad bounds here, before a task would fail by them."""
+        self._tasks.home.check()
         for name, bound in (("first", first), ("last", last)):
             if bound is not None and not isinstance(bound, int):
                 raise TypeError(

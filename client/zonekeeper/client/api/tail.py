@@ -45,11 +45,17 @@ class FetchedEntries:
         self._closed = False
         self._waiting = False
 
+    @property
+    def state(self) -> str:
+        """What it does, in a word, for people."""
+        return "closed" if self._closed else "at the end" if self._ended else "following"
+
     async def at(self, position: EntryId, timeout: float | None) -> Sequence[Entry]:
         """Give entries from ``position`` on; none: the ledger is closed, and ends before it.
 
         ``position`` is that of the call before, or the entry after those that the call before gave.
         """
+        self._tasks.home.check()
         if self._closed:
             raise self._is_closed()
         if self._waiting:
@@ -97,7 +103,7 @@ class FetchedEntries:
 
     def __del__(self) -> None:
         step = self._step
-        if step is not None and not step.done():
+        if step is not None and not step.done() and not self._tasks.home.forked:
             with suppress(RuntimeError):  # the loop has ended, and the step with it
                 step.get_loop().call_soon_threadsafe(step.cancel)
 
@@ -174,6 +180,10 @@ class Tail:
         self.ledger_id = ledger_id
         self.fetched = fetched
         self._place = TailPlace(first)
+
+    def __repr__(self) -> str:
+        state = self.fetched.state
+        return f"<Tail of ledger {self.ledger_id}: {state}, next entry {self.position}>"
 
     @property
     def position(self) -> EntryId:

@@ -18,6 +18,7 @@ the writer's work. A method whose ``timeout`` (in seconds) is over is cancelled,
 """
 
 import asyncio
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,6 +116,24 @@ class Writer:
         #: Why the ledger was not closed at the last appended entry; None: it was, or is still open.
         self._failure: errors.ClientError | None = None
 
+    def __repr__(self) -> str:
+        return (
+            f"<Writer of ledger {self.ledger_id}: {self._state}, appended to {self.last_appended}, "
+            f"confirmed to {self.last_confirmed}, on {', '.join(self.ensemble)}>"
+        )
+
+    @property
+    def _state(self) -> str:
+        """Say in a word or two how far the writer's life is, for people."""
+        stopped = self._session.stopped
+        if self._closed and self._failure is None:
+            return "closed"
+        if isinstance(self._failure, errors.WriterClosed):
+            return "halted, and its ledger is not closed"
+        if isinstance(stopped, errors.WriterStopped | errors.ClientClosed):
+            return f"stopped ({type(stopped).__name__}: {stopped})"
+        return "closing" if self._closing else "open"
+
     @property
     def last_appended(self) -> EntryId:
         """The last entry id that was given out; -1: none."""
@@ -205,6 +224,7 @@ class Writer:
         With deferred sync the bookies may not have synced it yet.
         """
         limit = time_limits.of(timeout)
+        self._session.home.check()
         if entry_id > self.last_appended:
             raise ValueError(
                 f"ledger {self.ledger_id}: entry {entry_id} was not appended; "
@@ -224,8 +244,9 @@ class Writer:
 
         Without deferred sync this is the same as ``flush``.
         """
-        last = self.last_appended
-        await time_limits.of(timeout).hold(
+        last, limit = self.last_appended, time_limits.of(timeout)
+        self._session.home.check()
+        await limit.hold(
             self._session.forced(last),
             lambda: self._not_yet(
                 f"not all entries up to {last} are on disk yet, but those up to "
@@ -241,6 +262,7 @@ class Writer:
         that. Raises ``LacNotTold`` if too few bookies can be told; the writer goes on.
         """
         limit = time_limits.of(timeout)
+        self._session.home.check()
         if self._over:
             self._refuse()
         await limit.hold(
@@ -261,7 +283,9 @@ class Writer:
         After a retryable error, call it again. Once the writer has ended, another call does
         nothing, or raises the same error.
         """
-        await time_limits.of(timeout).hold(
+        limit = time_limits.of(timeout)
+        self._session.home.check()
+        await limit.hold(
             self._close(),
             lambda: self._not_yet(
                 "it may be closed or not, and nothing can be appended to it any more. Call close() "
@@ -291,6 +315,7 @@ class Writer:
 
     def halt(self) -> None:
         """Stop at once, like a process that dies; the ledger is left to a recovery."""
+        self._session.home.check()
         self._closing = True
         if not self._closed:
             # A later ``close`` must raise this: the ledger is not closed.
@@ -301,6 +326,24 @@ class Writer:
                 maybe_applied=True,
             )
         self._end()
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        """Warn of a writer that was dropped; its entries have gone out, or it has stopped.
+
+        No warning: the application closed or halted it, its client ended, a call has raised why it
+        stopped, or this is a copy in a process that was forked.
+        """
+        session = self._session
+        if self._closing or session.home.forked or (session.stopped is not None and session.told):
+            return
+        lacking = session.lacking
+        lost = f", and {lacking[0]} to {lacking[-1]} are not acknowledged" if lacking else ""
+        _warn(
+            f"ledger {self.ledger_id}: its writer was dropped and never closed{lost}: the ledger "
+            "stays open until a recovery closes it; close writers, or use them in `async with`",
+            ResourceWarning,
+            source=self,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -327,6 +370,7 @@ class Writer:
 
     def _payload(self, data: Data) -> bytes:
         """Check the data of an entry, and give it as bytes."""
+        self._session.home.check()
         if self._over:
             self._refuse()
         payload = as_bytes(data)
@@ -346,6 +390,7 @@ class Writer:
         """Raise why nothing is begun any more; the error that stopped the writer comes first."""
         stopped = self._session.stopped
         if isinstance(stopped, errors.WriterStopped | errors.ClientClosed):
+            self._session.told = True
             raise type(stopped)(
                 f"ledger {self.ledger_id}: the writer has stopped, and nothing more is begun: "
                 f"{stopped}",

@@ -8,6 +8,7 @@ from zonekeeper.metadata.formats.ledger_metadata import IllegalChangeError
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers.ledgers import LedgerExistsError, LostIdError, NoLedgerError
 from zonekeeper.metadata.store.errors import BadStoreUriError, StoreError
+from zonekeeper.metadata.stores import uri
 from zonekeeper.placement.ensembles.failures import PlacementError
 
 
@@ -24,9 +25,12 @@ def translated(doing: str) -> Iterator[None]:
     except PlacementError as error:
         kind = errors.NotEnoughBookies if error.retryable else errors.IllegalPlacement
         raise kind(f"{doing}: {error}") from error
+    except BadStoreUriError as error:
+        said = str(error)
+        forms = "" if uri.EXAMPLES in said else f"; an address is one of {uri.EXAMPLES}"
+        raise errors.BadAddress(f"{doing}: {said}{forms}") from error
     except (
         StoreError,
-        BadStoreUriError,
         UnreadableError,
         LedgerExistsError,
         LostIdError,

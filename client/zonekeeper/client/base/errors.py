@@ -12,7 +12,7 @@ keeps the original in ``__cause__``. ``boundary`` does it for metadata and place
 """
 
 from zonekeeper.placement.base.ids import LedgerId
-from zonekeeper.placement.base.troubles import Trouble
+from zonekeeper.placement.base.troubles import Refusal, Trouble
 
 
 class ClientError(Trouble):
@@ -40,8 +40,30 @@ class WaitTimedOut(ClientError, TimeoutError):
     retryable = True
 
 
+class BadAddress(ClientError, Refusal, ValueError):
+    """The text is not the address of a cluster's metadata; the message says which forms there are.
+
+    Nothing was connected to.
+    """
+
+
 class ClientClosed(ClientError):
     """The client has ended; a call made after that begins nothing."""
+
+
+class ClientEnded(ClientError):
+    """The block that a blocking client was opened in has ended."""
+
+
+class ForkedAfterUse(ClientError):
+    """This process was forked from one that had connected a client, and cannot use one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this process was forked from one that had connected a client, and cannot reach "
+            "bookies: fork before connecting, or start processes by 'spawn' or 'forkserver'; "
+            "nothing was done"
+        )
 
 
 class MetadataFailed(ClientError):
@@ -128,7 +150,14 @@ class ClosedByOther(WriterStopped):
 
 
 class LostQuorum(WriterStopped):
-    """Too few bookies took the entries, and there were no others; the ledger ends at its LAC."""
+    """Too few bookies took the entries, and there were no others; the ledger ends at its LAC.
+
+    The message says what an ack needs, what was left, and which zones are down.
+    """
+
+    def add(self, knowledge: str) -> None:
+        """Add to the message what the client knows beside."""
+        self.args = (f"{self}; {knowledge}",)
 
 
 class LacNotTold(ClientError):

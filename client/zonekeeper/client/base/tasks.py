@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TypeVar
 
-from zonekeeper.client.base.errors import ClientClosed
+from zonekeeper.client.base.errors import ClientClosed, ForkedAfterUse
+from zonekeeper.client.base.forks import Home
 
 Result = TypeVar("Result")
 
@@ -21,12 +22,16 @@ class Tasks:
         self._fault: BaseException | None = None
         #: Was the client closed? The block that it lives in may still run.
         self.over = False
+        self.home = Home()
 
     def start(self, work: Coroutine[None, None, Result]) -> "asyncio.Task[Result]":
         """Begin work. An error that the work raises is a bug and ends the client.
 
-        Raises ClientClosed.
+        Raises ClientClosed, or ForkedAfterUse.
         """
+        if self.home.forked:
+            work.close()
+            raise ForkedAfterUse
         if self.over:
             work.close()
             raise self.closed()

@@ -30,6 +30,7 @@ from zonekeeper.placement.base.topology import Registration, Topology
 from zonekeeper.placement.ensembles import candidates, selector
 from zonekeeper.placement.ensembles.read_order import Replica
 from zonekeeper.placement.policy.rules import Policy
+from zonekeeper.placement.zones import zone_counts
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.placement.zones.zone_records import ZoneRecord
 from zonekeeper.wire.formats import errors
@@ -161,6 +162,30 @@ class Bookies:
     def zones(self, ensemble: Sequence[BookieId]) -> tuple[ZoneName | None, ...]:
         """Give the zones of an ensemble's members; None: unresolved."""
         return tuple(self.zone(bookie_id) for bookie_id in ensemble)
+
+    def said_of_zones(self) -> str:
+        """Say which zones are down, and how many of their bookies are available, as known here.
+
+        A bookie counts as away if it is not registered, or if this client avoids it as suspect. Its
+        registration can outlive it for a while. A zone is down if none of its bookies is available,
+        or if the zone watch says so.
+        """
+        avoided = self.suspects
+        known = (
+            dataclasses.replace(each, registration=Registration.ABSENT)
+            if each.id in avoided
+            else each
+            for each in self.topology
+        )
+        counts = zone_counts.measure(known, written_off=frozenset(), in_maintenance=frozenset())
+        down = [
+            f"{zone} ({count})"
+            for zone, count in counts.zones.items()
+            if zone in self._zones_down or (count.total and not count.available)
+        ]
+        if not down:
+            return "no zone is known to be down"
+        return f"down as far as is known: zone{'s' * (len(down) > 1)} {', '.join(down)}"
 
     def choose(self, quorums: Quorums) -> tuple[BookieId, ...]:
         """Choose an ensemble; raises ``PlacementError``."""

@@ -12,10 +12,10 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NoReturn, Protocol, assert_never
 
-from zonekeeper.client.base.errors import ClientClosed, ClosedByOther
+from zonekeeper.client.base.errors import ClientClosed, ClosedByOther, LostQuorum
 from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.base.waiters import Waiters
 from zonekeeper.client.bookies.bookies import Bookies
@@ -42,7 +42,7 @@ class Identity:
     """The part of an opening that is the same for all fragments of a ledger."""
 
     ledger_id: LedgerId
-    master_key: MasterKey
+    master_key: MasterKey = field(repr=False)
     quorums: Quorums
     digest: Digest
     create_token: int
@@ -111,6 +111,10 @@ class WriteSession:
         #: Must the ledger be closed at its LAC, once no change is under way?
         self._abandon = False
         self._ended = False
+        #: The process that the session was made in: no other may write.
+        self.home = tasks.home
+        #: Has a call raised why the session stopped?
+        self.told = False
         #: Why nothing more will be confirmed; None: the session goes on.
         self.stopped: Exception | None = None
         self._children: set[asyncio.Task[None]] = set()
@@ -120,6 +124,11 @@ class WriteSession:
     def core(self) -> WriterCore:
         """The state of the writing, for reading only."""
         return self._core
+
+    @property
+    def lacking(self) -> range:
+        """The entries that were appended and are not acknowledged; an ended session knows them."""
+        return range(self._core.written + 1, self.last_appended + 1)
 
     @property
     def quiet(self) -> bool:
@@ -289,6 +298,8 @@ class WriteSession:
             case ev.Suspect():
                 self._bookies.suspect(effect.bookie, effect.error)
             case ev.Stop():
+                if isinstance(effect.error, LostQuorum):
+                    effect.error.add(self._bookies.said_of_zones())
                 self._abandon = effect.close
                 self.stopped = effect.error
                 self.used_bytes = 0
@@ -371,6 +382,7 @@ class WriteSession:
 
     def _raise_stopped(self) -> NoReturn:
         assert self.stopped is not None
+        self.told = True
         raise self.stopped.with_traceback(None)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:

@@ -4,11 +4,18 @@ The words are for messages only. ``batches`` and ``quorums`` decide what counts 
 """
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from zonekeeper.client.base import errors
 from zonekeeper.client.writing.batches import Batch
 from zonekeeper.client.writing.seats import Seat
 from zonekeeper.placement.base.quorums import Quorums
+
+#: The way out for the application.
+ELSEWHERE: Final = (
+    "write to a new ledger: at once if the policy's quorums can be had without the zones that are "
+    "down, else when there are bookies in more zones"
+)
 
 
 def of_batch(batch: Batch, seats: Sequence[Seat], quorums: Quorums) -> str:
@@ -32,6 +39,27 @@ def of_zones(seats: Collection[Seat], quorums: Quorums) -> str:
         for seat in seats
     )
     return f"{', '.join(placed)}, and an ack quorum needs {quorums.ack_zones} zones"
+
+
+def of_quorum(seats: Collection[Seat], quorums: Quorums) -> str:
+    """Say how many bookies, in how many zones, an ack needs, and how many of the members do."""
+    left = [seat for seat in seats if not seat.failed]
+    zones = {seat.zone for seat in left if seat.zone is not None}
+    where = f", in {quorums.ack_zones} zones" if quorums.ack_zones > 1 else ""
+    needed = f"an ack needs {quorums.ack} of an entry's {quorums.write} bookies{where}"
+    if not left:
+        return f"{needed}, and none is left"
+    named = ", ".join(f"{seat.bookie} (zone {seat.zone or 'unknown'})" for seat in left)
+    counted = f"{len(left)} {'is' if len(left) == 1 else 'are'} left"
+    spread = f", in {len(zones)} zone{'s' * (len(zones) != 1)}" if quorums.ack_zones > 1 else ""
+    return f"{needed}, and {counted}{spread}: {named}"
+
+
+def of_loss(seats: Collection[Seat], quorums: Quorums, why: Exception) -> str:
+    """Say which members failed, what is left, and why nobody replaces them (``why``)."""
+    failed = of_failed([seat for seat in seats if seat.failed])
+    lack = of_quorum(seats, quorums)
+    return f"{failed}; {lack}; and no bookie can replace those that failed: {why}; {ELSEWHERE}"
 
 
 def of_failed(failed: Collection[Seat]) -> str:

@@ -408,7 +408,8 @@ class WriterCore:
         if self._changes > CHANGES_WITHOUT_PROGRESS_MAX:
             message = (
                 f"{self._where()}: {self._changes} ensembles in a row acknowledged nothing; "
-                f"the last one was {', '.join(self.ensemble)}: look at these bookies"
+                f"the last one was {', '.join(self.ensemble)}: look at these bookies; "
+                f"{shortfalls.of_quorum(self._seating.seats, self._quorums)}"
             )
             self._stop(errors.LostQuorum(message), close=True)
             return
@@ -430,8 +431,8 @@ class WriterCore:
         if any(b.enough(self._quorums, zones, everybody) is Enough.NO for b in batches):
             message = (
                 f"{self._where()}: no ack quorum is possible: the members are "
-                f"{shortfalls.of_zones(seats, self._quorums)}; write to a new ledger when there "
-                "are bookies in more zones"
+                f"{shortfalls.of_zones(seats, self._quorums)}; "
+                f"{shortfalls.of_quorum(seats, self._quorums)}; {shortfalls.ELSEWHERE}"
             )
             self._stop(errors.LostQuorum(message), close=True)
 
@@ -439,9 +440,8 @@ class WriterCore:
         """Go on without newcomers, if every batch can still be acknowledged."""
         self._changing = False
         if not self._seating.others_are_enough(self._flight.unconfirmed):
-            failed = shortfalls.of_failed(self._seating.failed)
-            message = f"{self._where()}: {failed}; and no bookie can replace them: {error}"
-            self._stop(errors.LostQuorum(message), close=True, cause=error)
+            lost = shortfalls.of_loss(self._seating.seats, self._quorums, error)
+            self._stop(errors.LostQuorum(f"{self._where()}: {lost}"), close=True, cause=error)
             return
         self._degrade()
         self._advance()

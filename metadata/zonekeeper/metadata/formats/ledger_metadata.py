@@ -56,7 +56,8 @@ class LedgerMetadata:
     ack_quorum: int
     fragments: tuple[Fragment, ...]
     digest: Digest
-    password: bytes
+    #: Never shown: a log line or an error may hold a ledger's metadata.
+    password: bytes = dataclasses.field(repr=False)
     state: LedgerState = LedgerState.OPEN
     #: The last entry and the number of payload bytes of a closed ledger; no other has them.
     last_entry: EntryId = NO_ENTRY

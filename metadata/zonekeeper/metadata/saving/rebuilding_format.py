@@ -23,7 +23,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from zonekeeper.metadata.formats import cookies, records
@@ -67,7 +67,7 @@ class LedgerHints:
 
     ledger_id: LedgerId
     #: None if no writer has shown one.
-    master_key: bytes | None
+    master_key: bytes | None = field(repr=False)
     fenced: bool
     #: The bookie lost data, and does not know what it lost of this ledger.
     in_limbo: bool

@@ -31,7 +31,8 @@ DEFAULT_ROOT: Final = "/ledgers"
 DEFAULT_PORT: Final = 2181
 
 _PORT_MAX: Final = 65_535
-_EXAMPLES: Final = "zk://host:2181,host2:2181/ledgers, sqlite:///absolute/path/meta.db or memory:"
+#: The forms of an address, for messages.
+EXAMPLES: Final = "zk://host:2181,host2:2181/ledgers, sqlite:///absolute/path/meta.db or memory:"
 
 
 class Acl(enum.StrEnum):
@@ -114,7 +115,7 @@ def parse(text: str) -> Address:
     try:
         scheme = _Scheme(scheme_text if colon else "")
     except ValueError:
-        raise _bad(text, f"one of {_EXAMPLES} is needed") from None
+        raise _bad(text, f"one of {EXAMPLES} is needed") from None
     if "#" in rest:
         raise _bad(text, "'#' has no meaning in it")
     options = _options(text, scheme, query)

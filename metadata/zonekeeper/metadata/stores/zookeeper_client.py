@@ -17,6 +17,8 @@ to the loop by ``call_soon_threadsafe``. Some behaviour of kazoo must be known:
 - kazoo does not tell how long a session the server granted. So the server's answer is read on its
   way into kazoo.
 - kazoo's logger prints credentials at DEBUG, so its level is kept above that.
+- kazoo warns of each failed attempt to connect. These lines are lowered to INFO, and the client
+  says in one line of its own that the connection is lost.
 """
 
 import asyncio
@@ -67,6 +69,7 @@ _RECONNECT_DELAY_SECONDS_MAX: Final = 1.0
 _ANY_VERSION: Final = -1
 
 _LOG: Final = logging.getLogger("zonekeeper.metadata.kazoo")
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +99,8 @@ class ZooKeeperClient:
         #: Guards the session's id between kazoo's thread and the loop's.
         self._gate = threading.Lock()
         self._session: SessionId | None = None
+        #: The state that kazoo told last; None: none yet, or this client was stopped.
+        self._told: KazooState | None = None
         #: Functions that fail the requests under way: kazoo forgets these when it stops.
         self._open: set[Callable[[], None]] = set()
         self._kazoo = _client(address, secret, session_ms)
@@ -108,6 +113,7 @@ class ZooKeeperClient:
 
     async def stop(self) -> None:
         """End the session, if a server is reached, and the threads."""
+        self._told = None
         for give_up in tuple(self._open):
             give_up()
         # Errors of kazoo while it stops are ignored: its threads are daemons, and a session that it
@@ -292,9 +298,19 @@ class ZooKeeperClient:
             elif state == KazooState.LOST:
                 self._session = None
             session = Session(id=self._session, connected=state == KazooState.CONNECTED)
+        self._say(state)
         if self._kazoo.client_state == KeeperState.AUTH_FAILED:
             self._post(self._reports.refused)
         self._post(partial(self._reports.session, session))
+
+    def _say(self, state: KazooState) -> None:
+        """Log that a connection is lost, or is there again: one line for each."""
+        before, self._told = self._told, state
+        if state == KazooState.CONNECTED:
+            if before is not None and before != state:
+                _logger.info("%s: connected again", self._name)
+        elif before == KazooState.CONNECTED:
+            _logger.warning("%s: the connection is lost; connecting again", self._name)
 
     def _translate(self, error: Exception, path: str, *, maybe_applied: bool) -> errors.StoreError:
         """Give our error for kazoo's; ``maybe_applied`` is for errors that leave it unknown."""
@@ -363,6 +379,18 @@ _UNKNOWNS: Final[_Table] = (
 )
 
 
+class _Quiet(logging.Filter):
+    """Makes kazoo's warnings INFO, and drops what the loggers above would not take.
+
+    kazoo's errors stay errors: a lost connection is none of them.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno == logging.WARNING:
+            record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
+        return _LOG.parent is None or _LOG.parent.isEnabledFor(record.levelno)
+
+
 class _UnknownCodeError(kazoo_errors.ZookeeperError):  # type: ignore[misc] # kazoo has no types
     """The server answered with a code that kazoo does not know."""
 
@@ -377,6 +405,8 @@ class _Codes(dict[int, Callable[[], Exception]]):
 kazoo_connection.EXCEPTIONS = _Codes(kazoo_errors.EXCEPTIONS)
 kazoo_serialization.EXCEPTIONS = kazoo_connection.EXCEPTIONS
 
+_QUIET: Final = _Quiet()
+
 _BYSTANDERS: Final = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
 
 
@@ -385,6 +415,7 @@ def _client(address: ZooKeeperAddress, secret: str | None, session_ms: int) -> K
     if address.tls is not None:
         handler.create_connection = partial(zookeeper_tls.connect, address.tls)
     _LOG.setLevel(logging.INFO)
+    _LOG.addFilter(_QUIET)  # once: a logger has no filter twice
     return KazooClient(
         hosts=",".join(address.servers),
         timeout=session_ms / 1000,

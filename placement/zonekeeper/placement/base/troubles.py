@@ -26,6 +26,18 @@ class Trouble(Exception):
     retryable: bool = False
     maybe_applied: bool = False
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the text, the notes and all attributes, whatever the class is made with.
+
+        Python would make the copy by calling the class with the text alone.
+        """
+        return _copied, (type(self), self.args), self.__dict__ or None
+
+
+def _copied(kind: type[Trouble], args: tuple[object, ...]) -> Trouble:
+    """Make an error without its ``__init__``, as a pickle does; the attributes come afterwards."""
+    return kind.__new__(kind, *args)
+
 
 class Refusal(Trouble):
     """The request is wrong, and nothing was changed.

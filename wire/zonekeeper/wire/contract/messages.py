@@ -4,7 +4,7 @@ Reading checks what the types cannot express (a quorum larger than its ensemble,
 id) and raises ValueError with the field's name.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
@@ -27,7 +27,7 @@ class FenceCall:
     """Fence a ledger."""
 
     ledger_id: LedgerId
-    master_key: MasterKey
+    master_key: MasterKey = field(repr=False)
     #: 0: not known.
     create_token: int = 0
 

@@ -12,7 +12,7 @@ never change.
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from zonekeeper.placement.base.digests import Digest
@@ -49,7 +49,7 @@ class FragmentOpening:
 
     ledger_id: LedgerId
     #: The proof of the right to write; a bookie that has another key for the ledger refuses.
-    master_key: MasterKey
+    master_key: MasterKey = field(repr=False)
     quorums: Quorums
     digest: Digest
     first_entry_id: EntryId
@@ -69,6 +69,9 @@ class CheckedOpening(NamedTuple):
     create_token: int
     #: Where the names end, and the create token begins, if there is one.
     names_end: int
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(ledger_id={self.ledger_id}, first={self.first_entry_id})"
 
 
 def spell(opening: FragmentOpening) -> bytes:
