@@ -38,6 +38,10 @@ class WaitTimedOut(ClientError, TimeoutError):
 
     retryable = True
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the text: a ``TimeoutError`` that is made without its ``__init__`` has none."""
+        return type(self), (str(self),), self.__dict__
+
 
 class ClientClosed(ClientError):
     """The client has ended; a call made after that begins nothing."""
