@@ -229,6 +229,7 @@ async def test_read_many_gives_at_most_as_many_as_asked_for_and_waits_for_no_mor
         assert ids(await tail.read_many(4)) == [1, 2, 3, 4]
         assert ids(await tail.read_many(MANY)) == [5, 6, 7, 8, 9]
         assert tail.position == 10
+        assert repr(tail) == "<Tail of ledger 0: following, next entry 10>"
         waiting = asyncio.ensure_future(tail.read_many(2))
         await writer.append_and_wait(data(10))
         assert ids(await waiting) == [10]

@@ -1,6 +1,8 @@
 """The time of a call: what ends in it comes out as it is."""
 
 import asyncio
+import copy
+import pickle
 
 import pytest
 
@@ -47,3 +49,11 @@ async def test_work_is_cancelled_when_its_time_is_over() -> None:
 @pytest.mark.parametrize("timeout", [0, 0.0, 1e-9, 3, arguments.TIMEOUT_S_MAX, None])
 def test_what_is_meant_as_a_timeout_passes(timeout: float | None) -> None:
     arguments.check_timeout(timeout)
+
+
+def test_a_copy_of_its_error_says_the_same() -> None:
+    over = _over()
+    over.add_note("noted")
+    for same in (copy.copy(over), pickle.loads(pickle.dumps(over))):
+        assert (type(same), str(same), same.args) == (errors.WaitTimedOut, "over", ("over",))
+        assert (same.retryable, same.maybe_applied, same.__notes__) == (True, True, ["noted"])

@@ -153,18 +153,20 @@ class TailPlace:
 
     def take(self, most: int) -> list[Entry]:
         """Give the next entries; an empty list: more must be put first."""
-        if not self._entries:
+        entries = self._entries  # another thread may close the tail
+        if not entries:
             return []
-        at = self.position - self._entries[0].entry_id
-        given = list(self._entries[at : at + most])
+        at = self.position - entries[0].entry_id
+        given = list(entries[at : at + most])
         self.position = EntryId(self.position + len(given))
         return given
 
     def take_one(self) -> Entry | None:
         """Give the next entry; None: more must be put first."""
-        if not self._entries or self.position > self._entries[-1].entry_id:
+        entries = self._entries
+        if not entries or self.position > entries[-1].entry_id:
             return None
-        entry = self._entries[self.position - self._entries[0].entry_id]
+        entry = entries[self.position - entries[0].entry_id]
         self.position = EntryId(entry.entry_id + 1)
         return entry
 

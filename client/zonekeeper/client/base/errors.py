@@ -39,6 +39,10 @@ class WaitTimedOut(ClientError, TimeoutError):
 
     retryable = True
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the text: a ``TimeoutError`` that is made without its ``__init__`` has none."""
+        return type(self), (str(self),), self.__dict__
+
 
 class BadAddress(ClientError, Refusal, ValueError):
     """The text is not the address of a cluster's metadata; the message says which forms there are.
