@@ -23,6 +23,7 @@ from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage import storage
 from zonekeeper.bookie.tools import identities
 from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.bookies import bookie_records, cookie_store, registration
 from zonekeeper.metadata.cluster import cluster as clusters
@@ -276,6 +277,8 @@ class Lab:
         )
         self.machines: dict[BookieId, Machine] = {}
         self.stores: list[MemoryStore] = []
+        #: Writers that are kept to the end, as an application keeps those that it has not closed.
+        self.writers: list[Writer] = []
 
     async def store(self) -> MemoryStore:
         store = MemoryStore(self.server, root=ROOT, timeouts=TIMEOUTS)

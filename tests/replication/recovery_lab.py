@@ -83,6 +83,7 @@ class Recovering:
         await asyncio.sleep(0.2)
         if closed:
             await writer.close()
+        self.lab.writers.append(writer)
         return writer
 
     async def readable(self, ledger_id: LedgerId) -> int:

@@ -167,6 +167,7 @@ class Bench:
         await asyncio.sleep(0.2)  # for the bookies that the ack quorum did not wait for
         if closed:
             await writer.close()
+        self.lab.writers.append(writer)
         return writer
 
     async def lose(self, *bookies: BookieId) -> None:

@@ -194,8 +194,12 @@ def test_append_many_has_one_timeout_for_all_its_portions() -> None:
 
 
 def test_a_tail_that_another_thread_closes_ends_its_wait() -> None:
-    with connected() as client, ThreadPoolExecutor(1) as threads:
-        tail = followed(client, client.create())
+    with (
+        connected() as client,
+        client.create() as writer,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        tail = followed(client, writer)
 
         def wait() -> None:
             while True:
@@ -219,9 +223,11 @@ def test_a_tail_that_another_thread_closes_ends_its_wait() -> None:
 
 def test_a_tail_of_a_client_that_has_ended_says_so_and_may_be_closed() -> None:
     with connected() as client:
-        tail = followed(client, client.create())
+        writer = client.create()
+        tail = followed(client, writer)
         with pytest.raises(errors.WaitTimedOut):
             tail.next(timeout=0.01)
+        writer.close()
     for _ in range(2):
         with pytest.raises(ClientEnded, match="connect again"):
             tail.next()

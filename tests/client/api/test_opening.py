@@ -92,7 +92,11 @@ def test_without_asyncio_it_is_the_same() -> None:
             with pytest.raises(errors.LedgerOpen, match="ledger 7 is OPEN"):
                 client.open(7)
             assert not client.open(7, recover=False).metadata.is_closed
-        assert client.open(7).last_confirmed == client.metadata(7).last_entry == 0
+        with client.open(7) as reader:
+            assert reader.last_confirmed == client.metadata(7).last_entry == 0
+            assert repr(reader).startswith("<blocking Reader of ledger 7: CLOSED, confirmed to 0")
+        assert repr(writer).startswith("<blocking Writer of ledger 7: closed, appended to 0")
+        assert repr(client).startswith("<blocking Client of /ledgers in memory")
         client.delete(7)
 
 

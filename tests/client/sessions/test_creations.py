@@ -33,7 +33,7 @@ async def cancelled(creating: asyncio.Future[Writer]) -> bool:
 
 
 @played()
-async def test_a_creation_that_is_cancelled_at_any_time_leaves_no_ledger(lab: Lab) -> None:
+async def test_s152_a_creation_that_is_cancelled_at_any_time_leaves_no_ledger(lab: Lab) -> None:
     async with lab.client("other") as other:
         for asked_id in (None, 7):
             after_ms, was_cancelled = 0, True

@@ -45,6 +45,7 @@ async def test_a_listing_shows_nothing_that_is_older_than_its_begin(bench: Bench
     async with bench.lab.client("other") as other:
         writer = await other.create()
         while LEAVING not in writer.ensemble:
+            writer.halt()
             writer = await other.create()
     assert list(await emptying.naming(bench.cluster, LEAVING)) == [writer.ledger_id]
 

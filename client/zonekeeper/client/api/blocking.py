@@ -236,6 +236,12 @@ class Reader(_Local):
         super().__init__(calls, opened)
         self._reader = opened
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: a reader holds nothing that its client does not hold."""
+
     @property
     def ledger_id(self) -> LedgerId:
         """The ledger that is read."""

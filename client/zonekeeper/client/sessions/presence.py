@@ -41,7 +41,11 @@ class WriterPresence:
                 session = self._cluster.store.session.id
                 if session is None:
                     raise SessionLostError("has no session now", store=self._cluster.store.name)
-                await presences.show(self._cluster, name, session)
+                try:
+                    await presences.show(self._cluster, name, session)
+                except StoreError as error:
+                    error.maybe_applied = False  # no ledger was created
+                    raise
                 self._tasks.start(self._keep(name))
                 self._name = name
         return self._name

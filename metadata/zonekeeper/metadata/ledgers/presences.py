@@ -20,7 +20,12 @@ from typing import Final
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.store.background import together
-from zonekeeper.metadata.store.errors import NodeExistsError, NoNodeError, VersionConflictError
+from zonekeeper.metadata.store.errors import (
+    NodeExistsError,
+    NoNodeError,
+    StoreError,
+    VersionConflictError,
+)
 from zonekeeper.metadata.store.store import Create, Delete, SessionId
 from zonekeeper.placement.base.chance import Chance
 
@@ -67,8 +72,12 @@ async def show(cluster: Cluster, name: str, session: SessionId) -> None:
             else:
                 former = Delete(path=at, version=node.version)
                 await cluster.store.commit([former, create], session=session)
-        except (NodeExistsError, NoNodeError, VersionConflictError):
-            if attempts_left == 0:  # the former one comes and goes
+        except StoreError as error:
+            # The former one comes and goes, or the answer was lost: read again.
+            look_again = error.maybe_applied or isinstance(
+                error, NodeExistsError | NoNodeError | VersionConflictError
+            )
+            if not look_again or attempts_left == 0:
                 raise
         else:
             return
