@@ -324,17 +324,19 @@ def test_scrub_says_where_it_cannot_read_and_goes_on(
 
 @pytest.mark.parametrize("offset", [0, 600])
 def test_scrub_reads_the_other_arrival_segments_where_one_cannot_be_read(
-    full: Place, monkeypatch: pytest.MonkeyPatch, offset: int
+    place: Place, monkeypatch: pytest.MonkeyPatch, offset: int
 ) -> None:
     """Whatever is in it: past the mark, or free."""
-    whole = json.loads(full.on_data("scrub", "--output", "json").stdout)
-    state = json.loads(full.on_data("state", "--output", "json").stdout)
+    assert place.format().exit_code == 0
+    place.fill(frames=34)  # then the rewrite is behind
+    whole = json.loads(place.on_data("scrub", "--output", "json").stdout)
+    state = json.loads(place.on_data("state", "--output", "json").stdout)
     used = {each["name"] for each in state["arrivalSegments"] if each["generation"] is not None}
     assert len(used) > 1
-    for bad in full.names("arrival"):
+    for bad in place.names("arrival"):
         with monkeypatch.context() as patch:
             patch.setattr(os, "pread", failing_at(bad, offset))
-            answer = full.on_data("scrub", "--output", "json")
+            answer = place.on_data("scrub", "--output", "json")
         found = json.loads(answer.stdout)
         lost = whole["segments"] - found["segments"]
         assert lost == (bad.name in used), bad.name

@@ -162,8 +162,9 @@ async def test_a_lost_connection_is_one_line_of_ours_and_none_of_kazoo(
             with pytest.raises(errors.StoreUnavailableError):
                 await store.put(PATH, b"x", version=3)
             assert server.transactions == tries
-            while not store.session.connected:  # noqa: ASYNC110 kazoo's thread connects again
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(30):  # kazoo's thread sees the loss, and connects again
+                while len(caplog.records) < tries or not store.session.connected:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
     lines = [(each.name, each.levelname, each.getMessage()) for each in caplog.records]
     assert [name for name, _, _ in lines if "kazoo" in name] == []
     ours = [text for _, level, text in lines if level == "WARNING"]
