@@ -6,6 +6,7 @@ The processes that an interrupted command had started are stopped.
 import contextlib
 import json
 import logging
+import shlex
 import shutil
 import sys
 import tempfile
@@ -18,6 +19,7 @@ import click
 from rich.console import Console
 
 from zonekeeper.metadata.commands import exits, options
+from zonekeeper.metadata.stores.settings import METADATA
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.shell.demo import demo, demo_screen, demo_story
 from zonekeeper.shell.local import local_running, local_text
@@ -101,7 +103,11 @@ def up(folder: Path, output: str, **given: Unpack[_Given]) -> None:
     cluster = _cluster(folder)
     started = _run(cluster.up(asked))
     found = _run(cluster.status())
-    lines = [_listed(started, "started", "everything runs already"), f"metadata: {found.metadata}"]
+    lines = [
+        _listed(started, "started", "everything runs already"),
+        f"metadata: {found.metadata}",
+        f"for all other commands and for clients: {_exported(found.metadata)}",
+    ]
     if found.state.shape.timers is Timers.SHORT:
         lines.append(f"{local_text.SHORT_TIMERS}; made with --timers production, they are not")
     _answer(output, "\n".join(lines), {"started": started, "metadata": found.metadata})
@@ -117,6 +123,21 @@ def status(folder: Path, output: str) -> None:
         _print_json(local_text.plain(found))
     else:
         local_text.show(found)
+
+
+@local.command(epilog="Example: zonekeeper local env")
+@_FOLDER
+@options.OUTPUT
+def env(folder: Path, output: str) -> None:
+    """Print the line that tells a shell where the cluster is: eval "$(zonekeeper local env)".
+
+    Other commands, and programs that read ZONEKEEPER_METADATA, then need no address.
+    """
+    try:
+        address = _cluster(folder).address
+    except BadRequestError as error:
+        raise exits.of(error) from None
+    _answer(output, _exported(address), {METADATA.environment: address})
 
 
 @local.command("kill-bookie", epilog="Example: zonekeeper local kill-bookie bk-a-0")
@@ -270,6 +291,11 @@ def _run(work: Coroutine[None, None, _T]) -> _T:
         raise exits.of(error) from None
     except local_running.InterruptedWorkError:
         sys.exit(exits.INTERRUPTED)
+
+
+def _exported(address: str) -> str:
+    """Give the line of a shell that names the cluster to what is started from it."""
+    return f"export {METADATA.environment}={shlex.quote(address)}"
 
 
 def _listed(names: Sequence[BookieId], done: str, nobody: str) -> str:
