@@ -205,3 +205,4 @@ async def test_s96_a_whole_zones_or_clusters_loss_of_power_loses_nothing_that_wa
                 assert bytes(entry.payload) == b"%d" % number
                 number += 1
         assert number == reader.metadata.last_entry + 1
+        tail.halt()

@@ -103,6 +103,9 @@ class Checker:
         self._kept: dict[tuple[BookieId, LedgerId], seen.Kept] = {}
         self._began: dict[tuple[BookieId, LedgerId], seen.Kept] = {}
         self._without_disk: set[BookieId] = set()
+        #: Ledgers whose creators were given a writer, and those that were deleted before that.
+        self._given: set[LedgerId] = set()
+        self._given_up: set[LedgerId] = set()
         #: The ends of ledgers that were deleted by order.
         self._deleted: dict[LedgerId, EntryId] = {}
         #: Ledgers from before the store was set back: of these only bookies still know the truth.
@@ -153,6 +156,7 @@ class Checker:
         self, event: seen.Created | seen.Appended | seen.Acked | seen.Forced | seen.Told
     ) -> None:
         ledger = event.ledger
+        self._given.add(ledger)
         match event:
             case seen.Created():
                 self._take_created(event)
@@ -256,7 +260,7 @@ class Checker:
         ledger = event.ledger
         if ledger in self._metadata:
             self._break("I17", f"{event.bookie} collects ledger {ledger}, which metadata names")
-        elif ledger not in self._deleted and ledger not in self._young:
+        elif ledger not in (self._deleted.keys() | self._young | self._given_up):
             self._break("I17", f"{event.bookie} collects ledger {ledger}, which nobody deleted")
         for known in (self._kept, self._began):  # from here on it answers for nothing of it
             known.pop((event.bookie, ledger), None)
@@ -363,7 +367,10 @@ class Checker:
         before = self._metadata.pop(ledger, None)
         self._recorded.add(ledger)
         acked = self._acked.get(ledger, NO_ENTRY)
-        self._break_all(record_rules.broken(event, before, acked, deleted=ledger in self._deleted))
+        if after is None and ledger not in self._given:  # a creation that was cancelled
+            self._given_up.add(ledger)
+        deleted = ledger in self._deleted or ledger in self._given_up
+        self._break_all(record_rules.broken(event, before, acked, deleted=deleted))
         if after is None:
             return
         self._metadata[ledger] = after

@@ -22,7 +22,7 @@ def broken(
 ) -> Iterator[tuple[str, str]]:
     """Give the rules that a ledger's new metadata breaks, and how.
 
-    ``deleted``: a person has ordered its deletion.
+    ``deleted``: a person has ordered its deletion, or its creator gave it up before it had it.
     """
     ledger, after = event.ledger, event.metadata
     if after is None:

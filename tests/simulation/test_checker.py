@@ -221,6 +221,11 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
         [created(custom=(LABEL,))],
     ),
     "a ledger that was created is not there": ("created", [recorded(None), created()]),
+    "a ledger that was given up is given to its creator": (
+        "created",
+        [recorded(), recorded(None), created()],
+    ),
+    "a ledger that its creator has is deleted": ("I6", [recorded(), created(), recorded(None)]),
     "an error is one that nothing explains": ("reason", [failed("Misfit")]),
     "a ledger that is there is none": ("reason", [failed("NoSuchLedger")]),
     "a reader with the password is not let in": ("reason", [failed("Unauthorized")]),
@@ -391,6 +396,10 @@ def test_a_bookie_may_leave_out_what_is_behind_an_end_while_it_is_asked_for_it()
 def test_a_bookie_may_deny_what_it_lost_and_need_not_have() -> None:
     elsewhere = recorded(ledger((B, C, D), [(1, (B, C, D))]))
     assert checker.check([*START, elsewhere, disowned_of_lost(0), disowned_of_lost(1)]) == []
+
+
+def test_a_creation_that_is_given_up_deletes_its_ledger_and_bookies_collect_it() -> None:
+    assert checker.check([recorded(), recorded(None), COLLECTED]) == []
 
 
 def test_bookies_collect_what_was_deleted_by_order() -> None:
