@@ -141,6 +141,7 @@ def test_a_recovered_ledger_with_a_password_is_read_with_it(
     assert rows(read(writer.ledger_id, password="sésame"))[1] == (writer.ledger_id, 1, 2, b"b")
     with pytest.raises(AnalysisException, match="has another password"):
         read(writer.ledger_id).count()
+    writer.halt()
 
 
 def said(ask: Callable[[], object]) -> str:
