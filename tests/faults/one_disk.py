@@ -130,6 +130,8 @@ async def fill(writer: Writer, size_bytes: int, enough: Callable[[], bool]) -> N
                 most += size_bytes // 8
         await writer.flush()
     except errors.ClientError:
+        return
+    finally:
         writer.halt()
 
 

@@ -206,7 +206,7 @@ STORAGE_MUTANTS: Final[Mapping[int, Mutant]] = {
         number=38,
         what="an ensemble change of unknown outcome counts as impossible",
         profile="store-outage",
-        within_seeds=300,
+        within_seeds=1_500,
         patches=_unknown_changes_are_impossible,
     ),
     39: Mutant(

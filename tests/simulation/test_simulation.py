@@ -49,7 +49,7 @@ ACKED_AMID_OUTAGES = 300
 #: Faults of zone outages only: what people do.
 ORDERED = {Kind.MAINTENANCE.value, Kind.RELEASE.value}
 #: Bugs that few seeds show; the whole table is printed by `python -m tests.simulation --mutants`.
-RARE = (1, 2, 4, 12, 20, 24, 25, 26, 29, 35, 36)
+RARE = (1, 2, 4, 12, 20, 24, 25, 26, 29, 35, 36, 38, 46)
 #: The others that are the simulator's.
 OFTEN = [n for n, bug in campaign.BUGS.items() if bug.profile is not None and n not in RARE]
 

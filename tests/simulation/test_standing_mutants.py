@@ -13,6 +13,7 @@ import pytest
 
 from tests.bookie.life import test_life
 from tests.client.sessions import test_newcomers, test_owner
+from tests.client.writing import test_deferred_sync
 from tests.replication.repair import (
     test_repair_copies,
     test_repair_overtaken,
@@ -39,6 +40,10 @@ SHOWN_BY: Final[dict[int, Sequence[Callable[[], None]]]] = {
     35: [test_newcomers.test_s127_a_newcomer_that_lost_its_disk_counts_no_more],
     36: [
         partial(test_repair_copies.test_replies_that_are_cut_short_hide_no_hole, which="all"),
+    ],
+    38: [test_owner.test_newcomers_that_go_while_a_change_is_tried_leave_it_unknown],
+    46: [
+        test_deferred_sync.test_s141_a_force_that_reaches_the_next_start_of_a_bookie_makes_nothing_durable
     ],
     47: [
         partial(

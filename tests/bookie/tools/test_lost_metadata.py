@@ -143,6 +143,7 @@ async def test_real_bookies_get_a_lost_store_back_by_the_commands(tmp_path: Path
                 writer = await client.create(password=PASSWORD)
                 wanted[writer.ledger_id] = payloads(number)
                 await write_all(writer, payloads(number))
+                writer.halt()
         running = await asyncio.to_thread(call_bookie, "scrub", "--data", f"{tmp_path}/bk-a-0/data")
         assert (running.exit_code, "in use by another process" in running.stderr) == (2, True)
         for name in names:
