@@ -232,3 +232,61 @@ async def test_what_is_no_timeout_is_refused_before_anything_begins(lab: Lab) ->
                     await wait(writer, reader, cast(float, timeout))
             assert writer.last_appended == 0, name
         assert await writer.append_and_wait(data(1), 60) == 1
+
+
+@played(bookies_in=SMALL)
+async def test_calls_of_a_client_end_with_their_timeout_and_say_what_may_have_happened(
+    lab: Lab,
+) -> None:
+    async with lab.client() as client:
+        writer = await written(client, 1)
+        store = client.cluster.store
+        assert isinstance(store, MemoryStore)
+        store.cut()
+        calls: dict[str, tuple[Call, bool]] = {
+            "given up": (lambda after_s: client.create(timeout=after_s), False),
+            "open it again": (
+                lambda after_s: client.open(writer.ledger_id, recover=False, timeout=after_s),
+                False,
+            ),
+            "may be fenced": (
+                lambda after_s: client.open(writer.ledger_id, recover=True, timeout=after_s),
+                True,
+            ),
+            "may be deleted or not": (
+                lambda after_s: client.delete(writer.ledger_id, timeout=after_s),
+                True,
+            ),
+            "call again": (
+                lambda after_s: client.metadata(writer.ledger_id, timeout=after_s),
+                False,
+            ),
+        }
+        for says, (call, maybe_applied) in calls.items():
+            over = await late(call)
+            assert says in str(over)
+            assert over.maybe_applied is maybe_applied
+        store.mend()
+        await asyncio.sleep(30)
+        assert [one async for one in client.ledgers()] == [writer.ledger_id], "nothing was created"
+        async with client.create(timeout=5) as other:
+            await other.append(data(0))
+        await client.delete(other.ledger_id, timeout=5)
+        assert (await client.open(writer.ledger_id, recover=True, timeout=5)).last_confirmed == 0
+
+
+@played(bookies_in=SMALL)
+async def test_a_timeout_of_the_client_that_is_none_begins_nothing(lab: Lab) -> None:
+    async with lab.client() as client:
+        wrong = cast("float", "1")
+        for call in (
+            lambda: client.create(timeout=-1),
+            lambda: client.open(1, timeout=float("nan")),
+        ):
+            with pytest.raises(ValueError, match="timeout"):
+                call()
+        with pytest.raises(TypeError, match="timeout"):
+            await client.delete(1, timeout=wrong)
+        with pytest.raises(TypeError, match="timeout"):
+            await client.metadata(1, timeout=wrong)
+        assert [one async for one in client.ledgers()] == []

@@ -87,7 +87,7 @@ class Client(_Local):
         """The client's counters."""
         return self._client.counters
 
-    def create(
+    def create(  # noqa: PLR0913 each is a wish of its own, and has a name
         self,
         *,
         password: bytes = b"",
@@ -96,6 +96,7 @@ class Client(_Local):
         custom: Mapping[str, bytes] | None = None,
         ledger_id: int | None = None,
         deferred_sync: bool = False,
+        timeout: float | None = None,
     ) -> "Writer":
         """Create a ledger, and give its writer; quorums and digest are the policy's by default."""
         made = self._calls.do(
@@ -106,26 +107,34 @@ class Client(_Local):
                 custom=custom,
                 ledger_id=ledger_id,
                 deferred_sync=deferred_sync,
+                timeout=timeout,
             )
         )
         return Writer(made, self._calls)
 
     def open(
-        self, ledger_id: int, *, password: bytes = b"", recover: bool | None = None
+        self,
+        ledger_id: int,
+        *,
+        password: bytes = b"",
+        recover: bool | None = None,
+        timeout: float | None = None,
     ) -> "Reader":
         """Open a ledger for reading; ``recover`` must be given if the ledger is not closed."""
         opened = self._calls.do(
-            lambda: self._client.open(ledger_id, password=password, recover=recover)
+            lambda: self._client.open(
+                ledger_id, password=password, recover=recover, timeout=timeout
+            )
         )
         return Reader(opened, self._calls)
 
-    def delete(self, ledger_id: int) -> None:
+    def delete(self, ledger_id: int, *, timeout: float | None = None) -> None:
         """Delete a ledger; if it does not exist any more, that is no error."""
-        self._calls.do(lambda: self._client.delete(ledger_id))
+        self._calls.do(lambda: self._client.delete(ledger_id, timeout=timeout))
 
-    def metadata(self, ledger_id: int) -> LedgerMetadata:
+    def metadata(self, ledger_id: int, *, timeout: float | None = None) -> LedgerMetadata:
         """Give a ledger's metadata, no older than this call."""
-        return self._calls.do(lambda: self._client.metadata(ledger_id))
+        return self._calls.do(lambda: self._client.metadata(ledger_id, timeout=timeout))
 
     def ledgers(self) -> Generator[LedgerId, None, None]:
         """List all ledgers in the order of their ids."""

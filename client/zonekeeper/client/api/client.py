@@ -11,16 +11,16 @@ import logging
 import random
 import time
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import NoneType
-from typing import Final
+from typing import Final, TypeVar
 
 from zonekeeper.client.api.making import Making
 from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.api.writer import Writer
-from zonekeeper.client.base import arguments, boundary, errors, forks
+from zonekeeper.client.base import arguments, boundary, errors, forks, time_limits
 from zonekeeper.client.base.config import ClientConfig, own_zone
 from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.base.tasks import Tasks
@@ -61,6 +61,7 @@ _TAKEN: Final = {
 }
 _logger = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
 LinkMaker = Callable[[asyncio.TaskGroup], LinkFactory]
 
 
@@ -151,6 +152,15 @@ async def on(
         raise failure
 
 
+async def _within(
+    timeout: float | None,
+    work: Callable[[], Coroutine[None, None, Result]],
+    over: errors.WaitTimedOut,
+) -> Result:
+    """Begin and do the work, or cancel it when the time is over, and raise this error."""
+    return await time_limits.of(timeout).hold(work(), lambda: over)
+
+
 class _OverError(Exception):
     """Ends the tasks that still run in a client's group, such as those of a half-read stream."""
 
@@ -218,7 +228,7 @@ class Client:
             state = "ended by a fault" if self._tasks.failed else "closed"
         return f"<Client of {self.cluster}: {state}, {len(self._writers)} writers>"
 
-    def create(
+    def create(  # noqa: PLR0913 each is a wish of its own, and has a name
         self,
         *,
         password: bytes = b"",
@@ -227,16 +237,23 @@ class Client:
         custom: Mapping[str, bytes] | None = None,
         ledger_id: int | None = None,
         deferred_sync: bool = False,
+        timeout: float | None = None,
     ) -> Making[Writer]:
         """Create a ledger, and give its writer; quorums and digest are the policy's by default.
 
         Await it, or enter it with ``async with``, whose end closes the ledger. A creation that is
         cancelled leaves no ledger behind (``creations``). ``custom`` is stored in the ledger's
         metadata, for anyone to read. With ``deferred_sync`` entries are durable only once the
-        writer has forced them.
+        writer has forced them. Raises ``WaitTimedOut`` after ``timeout`` seconds; the creation is
+        then given up.
         """
+        arguments.check_timeout(timeout)
         wanted = _Wanted(password, quorums, digest, custom, ledger_id, deferred_sync)
-        return Making(self._create(wanted))
+        over = errors.WaitTimedOut(
+            "the metadata store has not created the ledger in time, and the creation was given up: "
+            "no ledger stays, or a line of the log names it; create another one"
+        )
+        return Making(_within(timeout, lambda: self._create(wanted), over))
 
     async def _create(self, wanted: "_Wanted") -> Writer:
         self._check_open()
@@ -271,7 +288,12 @@ class Client:
         return self._writer(stored.id, ledger, quorums, deferred_sync=wanted.deferred_sync)
 
     def open(
-        self, ledger_id: int, *, password: bytes = b"", recover: bool | None = None
+        self,
+        ledger_id: int,
+        *,
+        password: bytes = b"",
+        recover: bool | None = None,
+        timeout: float | None = None,
     ) -> Making[Reader]:
         """Open a ledger for reading. Await it, or enter it with ``async with``.
 
@@ -279,9 +301,18 @@ class Client:
         says which way, else ``LedgerOpen`` is raised and nothing is done. With ``recover=True`` the
         ledger is closed when this returns. Its writer, if there is one, is fenced and gets no
         further acknowledgement. With ``recover=False`` the writer is not disturbed, and the reader
-        sees the entries up to the LAC that the writer has told.
+        sees the entries up to the LAC that the writer has told. Raises ``WaitTimedOut`` after
+        ``timeout`` seconds.
         """
-        return Making(self._open(ledger_id, password, recover))
+        arguments.check_timeout(timeout)
+        over = errors.WaitTimedOut(
+            f"ledger {ledger_id} was not opened in time; "
+            + ("its writer may be fenced, and it may be closed or not; " if recover else "")
+            + "open it again",
+            maybe_applied=recover is True,
+        )
+        work = partial(self._open, ledger_id, password, recover)
+        return Making(_within(timeout, work, over))
 
     async def _open(self, ledger_id: int, password: bytes, recover: bool | None) -> Reader:
         self._check_open()
@@ -289,7 +320,7 @@ class Client:
         arguments.check_password(password)
         arguments.check_kind("recover", recover, bool, NoneType)
         self.bookies.check()
-        ledger = await self.metadata(wanted)
+        ledger = await self._metadata(wanted)
         if not hmac.compare_digest(password, ledger.password):
             raise errors.Unauthorized(
                 f"ledger {wanted} has another password; nothing was done to it"
@@ -316,11 +347,23 @@ class Client:
             create_token=ledger.create_token,
         )
 
-    async def delete(self, ledger_id: int, *, by: str = "client") -> None:
+    async def delete(
+        self, ledger_id: int, *, by: str = "client", timeout: float | None = None
+    ) -> None:
         """Delete a ledger; if it does not exist any more, that is no error.
 
         ``by`` is the kind of program that deletes; the cluster's record of the deletion names it.
+        Raises ``WaitTimedOut`` after ``timeout`` seconds.
         """
+        arguments.check_timeout(timeout)
+        over = errors.WaitTimedOut(
+            f"the metadata store has not answered; ledger {ledger_id} may be deleted or not: "
+            "delete it again",
+            maybe_applied=True,
+        )
+        await _within(timeout, lambda: self._delete(ledger_id, by), over)
+
+    async def _delete(self, ledger_id: int, by: str) -> None:
         self._check_open()
         wanted = arguments.ledger_id(ledger_id)
         with boundary.translated(f"deleting ledger {wanted}"):
@@ -328,8 +371,18 @@ class Client:
                 self.cluster, wanted, Deleter(by=by, at_ms=self._surroundings.wall_ms())
             )
 
-    async def metadata(self, ledger_id: int) -> LedgerMetadata:
-        """Give a ledger's metadata, no older than this call."""
+    async def metadata(self, ledger_id: int, *, timeout: float | None = None) -> LedgerMetadata:
+        """Give a ledger's metadata, no older than this call.
+
+        Raises ``WaitTimedOut`` after ``timeout`` seconds.
+        """
+        arguments.check_timeout(timeout)
+        over = errors.WaitTimedOut(
+            f"the metadata store has not given the metadata of ledger {ledger_id}: call again"
+        )
+        return await _within(timeout, lambda: self._metadata(ledger_id), over)
+
+    async def _metadata(self, ledger_id: int) -> LedgerMetadata:
         self._check_open()
         wanted = arguments.ledger_id(ledger_id)
         with boundary.translated(f"reading the metadata of ledger {wanted}"):
