@@ -221,11 +221,8 @@ BAD: dict[str, tuple[str, list[seen.Event]]] = {
         [created(custom=(LABEL,))],
     ),
     "a ledger that was created is not there": ("created", [recorded(None), created()]),
-    "a ledger that was given up is given to its creator": (
-        "created",
-        [recorded(), recorded(None), created()],
-    ),
-    "a ledger that its creator has is deleted": ("I6", [recorded(), created(), recorded(None)]),
+    "a creator gets what was given up": ("created", [recorded(), recorded(None), created()]),
+    "a creator's ledger is deleted": ("I6", [recorded(), created(), recorded(None)]),
     "an error is one that nothing explains": ("reason", [failed("Misfit")]),
     "a ledger that is there is none": ("reason", [failed("NoSuchLedger")]),
     "a reader with the password is not let in": ("reason", [failed("Unauthorized")]),
