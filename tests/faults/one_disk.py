@@ -101,14 +101,20 @@ class World:
             await asyncio.sleep(LOOK_S)
 
     async def _load(self, client: Client, size_bytes: int, enough: Callable[[], bool]) -> None:
+        writers: list[Writer] = []
         try:
-            writers = [await client.create(quorums=ONE) for _ in range(LEDGERS_A_LIFE)]
-        except errors.NotEnoughBookies:
-            return  # it died before its first work
-        async with asyncio.TaskGroup() as group:
+            try:
+                for _ in range(LEDGERS_A_LIFE):
+                    writers.append(await client.create(quorums=ONE))
+            except errors.NotEnoughBookies:
+                return  # it died before its first work
+            async with asyncio.TaskGroup() as group:
+                for writer in writers:
+                    group.create_task(fill(writer, size_bytes // LEDGERS_A_LIFE, enough))
+            self.promised.append({writer.ledger_id: writer.last_confirmed for writer in writers})
+        finally:
             for writer in writers:
-                group.create_task(fill(writer, size_bytes // LEDGERS_A_LIFE, enough))
-        self.promised.append({writer.ledger_id: writer.last_confirmed for writer in writers})
+                writer.halt()
 
 
 def payload(ledger_id: LedgerId, entry_id: EntryId) -> bytes:
@@ -130,8 +136,6 @@ async def fill(writer: Writer, size_bytes: int, enough: Callable[[], bool]) -> N
                 most += size_bytes // 8
         await writer.flush()
     except errors.ClientError:
-        return
-    finally:
         writer.halt()
 
 

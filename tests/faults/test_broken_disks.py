@@ -58,9 +58,11 @@ async def write_one(client: Client, size_bytes: int = LEDGER_BYTES) -> Written |
     except (errors.ClientError, TimeoutError):
         # A bookie that refused is avoided for a while, and then no bookie is asked: let time go on.
         await asyncio.sleep(0.1)
-        if writer is None or writer.last_confirmed == NO_ENTRY:
+        if writer is None:
             return None
         writer.halt()
+        if writer.last_confirmed == NO_ENTRY:
+            return None
         return Written(writer.ledger_id, writer.last_confirmed, closed=False)
     return Written(writer.ledger_id, writer.last_confirmed, closed=True)
 
