@@ -155,10 +155,10 @@ async def on(
 async def _within(
     timeout: float | None,
     work: Callable[[], Coroutine[None, None, Result]],
-    over: errors.WaitTimedOut,
+    over: Callable[[], errors.WaitTimedOut],
 ) -> Result:
-    """Begin and do the work, or cancel it when the time is over, and raise this error."""
-    return await time_limits.of(timeout).hold(work(), lambda: over)
+    """Begin and do the work, or cancel it when the time is over, and raise what ``over`` gives."""
+    return await time_limits.of(timeout).hold(work(), over)
 
 
 class _OverError(Exception):
@@ -249,11 +249,14 @@ class Client:
         """
         arguments.check_timeout(timeout)
         wanted = _Wanted(password, quorums, digest, custom, ledger_id, deferred_sync)
-        over = errors.WaitTimedOut(
-            "the metadata store has not created the ledger in time, and the creation was given up: "
-            "no ledger stays, or a line of the log names it; create another one"
-        )
-        return Making(_within(timeout, lambda: self._create(wanted), over))
+
+        def over() -> errors.WaitTimedOut:
+            return errors.WaitTimedOut(
+                "the metadata store has not created the ledger in time, and the creation was given "
+                "up: no ledger stays, or a line of the log names it; create another one"
+            )
+
+        return Making(_within(timeout, partial(self._create, wanted), over))
 
     async def _create(self, wanted: "_Wanted") -> Writer:
         self._check_open()
@@ -305,12 +308,14 @@ class Client:
         ``timeout`` seconds.
         """
         arguments.check_timeout(timeout)
-        over = errors.WaitTimedOut(
-            f"ledger {ledger_id} was not opened in time; "
-            + ("its writer may be fenced, and it may be closed or not; " if recover else "")
-            + "open it again",
-            maybe_applied=recover is True,
-        )
+
+        def over() -> errors.WaitTimedOut:
+            fenced = "its writer may be fenced, and it may be closed or not; " if recover else ""
+            return errors.WaitTimedOut(
+                f"ledger {ledger_id} was not opened in time; {fenced}open it again",
+                maybe_applied=recover is True,
+            )
+
         work = partial(self._open, ledger_id, password, recover)
         return Making(_within(timeout, work, over))
 
@@ -355,13 +360,14 @@ class Client:
         ``by`` is the kind of program that deletes; the cluster's record of the deletion names it.
         Raises ``WaitTimedOut`` after ``timeout`` seconds.
         """
-        arguments.check_timeout(timeout)
-        over = errors.WaitTimedOut(
-            f"the metadata store has not answered; ledger {ledger_id} may be deleted or not: "
-            "delete it again",
-            maybe_applied=True,
+        await time_limits.of(timeout).hold(
+            self._delete(ledger_id, by),
+            lambda: errors.WaitTimedOut(
+                f"the metadata store has not answered; ledger {ledger_id} may be deleted or not: "
+                "delete it again",
+                maybe_applied=True,
+            ),
         )
-        await _within(timeout, lambda: self._delete(ledger_id, by), over)
 
     async def _delete(self, ledger_id: int, by: str) -> None:
         self._check_open()
@@ -376,11 +382,12 @@ class Client:
 
         Raises ``WaitTimedOut`` after ``timeout`` seconds.
         """
-        arguments.check_timeout(timeout)
-        over = errors.WaitTimedOut(
-            f"the metadata store has not given the metadata of ledger {ledger_id}: call again"
+        return await time_limits.of(timeout).hold(
+            self._metadata(ledger_id),
+            lambda: errors.WaitTimedOut(
+                f"the metadata store has not given the metadata of ledger {ledger_id}: call again"
+            ),
         )
-        return await _within(timeout, lambda: self._metadata(ledger_id), over)
 
     async def _metadata(self, ledger_id: int) -> LedgerMetadata:
         self._check_open()

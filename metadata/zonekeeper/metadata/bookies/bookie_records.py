@@ -47,7 +47,8 @@ class BookieRecord:
     boot_epoch: int = 0
     written_off: Mark | None = None
     draining: Mark | None = None
-    #: Who told the bookie to be read-only; None: no person did, or an older program of theirs.
+    #: The person who made the bookie read-only. None: nobody did, or the order has no name because
+    #: an older program gave it.
     read_only: Mark | None = None
     #: The boot epoch at which the bookie reported lost data; None if nothing is missing.
     lost_data: int | None = None
