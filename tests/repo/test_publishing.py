@@ -24,14 +24,7 @@ from tests.support.checkout_root import ROOT
 
 def sources() -> list[str]:
     """Give the names of the checkout's files."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [name for name, _ in guards.tracked_text(ROOT)]
 
 
 def copied(folder: Path) -> Path:
