@@ -16,10 +16,10 @@ RUNS := $(VENV)/.runs
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help install demo test test-long sim flaky interop check format lint types layers proto crds map lock bench clean
+.PHONY: help install demo console-pictures test test-long sim flaky kind test-kind interop check format lint types layers proto crds dashboards map lock bench clean
 
 help: ## say what each target does
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## create .venv with everything pinned in requirements.lock, and this project in it
 
@@ -45,6 +45,9 @@ $(INSTALLED): requirements.lock pyproject.toml
 demo: $(RUNS) ## run the main job: a bookie dies, a zone goes and comes back, a zone is lost, all under load; a minute and a half
 	@$(BIN)/zonekeeper local demo
 
+console-pictures: $(INSTALLED) ## pictures of the console during an outage, light and dark, wide and narrow: make console-pictures FOLDER=/tmp/console
+	CONSOLE_PICTURES=$(or $(FOLDER),/tmp/console-pictures) $(BIN)/pytest -q -m demo tests/shell/console/test_console_browser.py -k outage
+
 SLOW := contracts or fuzz or processes or crash or simulation or spark or demo or cluster or interop or long
 
 test: check ## all that a change must pass: `check`, then every slower lane
@@ -65,6 +68,12 @@ sim: $(INSTALLED) ## run the simulator: make sim SEEDS=100000 FIRST=5000 MINUTES
 flaky: $(INSTALLED) ## run zones, cluster and processes again and again beside load: make flaky ROUNDS=20 LANES="zones cluster" LOAD=2 MINUTES=60
 	@$(BIN)/python -m tests.flaky --workers $(WORKERS) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	  $(if $(LANES),--lanes $(LANES)) $(if $(LOAD),--load $(LOAD)) $(if $(MINUTES),--minutes $(MINUTES))
+
+kind: $(INSTALLED) ## a Kubernetes cluster in Docker with zonekeeper and a sample in it
+	@$(BIN)/python -m tests.cluster.on_kind up
+
+test-kind: $(INSTALLED) ## the lab's suite in a Kubernetes cluster in Docker
+	@$(BIN)/python -m tests.cluster.on_kind test
 
 interop: $(INSTALLED) ## Apache BookKeeper reads what we write, and the other way round (needs Maven and Java)
 	$(BIN)/pytest -m interop tests/interop
@@ -91,7 +100,12 @@ proto: $(INSTALLED) ## generate the gRPC code again from the .proto
 	  --python_out=wire --mypy_out=wire wire/zonekeeper/wire/pb/bookie.proto
 
 crds: $(INSTALLED) ## write the custom resource definitions again
-	for folder in manifests charts/zonekeeper; do $(BIN)/zonekeeper operator crds > $$folder/crds/bookieclusters.yaml; done
+	for folder in manifests/crds charts/zonekeeper/definitions; do $(BIN)/zonekeeper operator crds > $$folder/bookieclusters.yaml; done
+
+dashboards: $(INSTALLED) ## write the dashboard and the alert rules again, for the chart
+	mkdir -p charts/zonekeeper/monitoring
+	$(BIN)/zonekeeper monitoring dashboard > charts/zonekeeper/monitoring/dashboard.json
+	$(BIN)/zonekeeper monitoring rules > charts/zonekeeper/monitoring/rules.yaml
 
 map: $(INSTALLED) ## draw the map of components and rooms again (docs/map.md, docs/map.svg)
 	$(BIN)/python -m tests.repo.drawn.make

@@ -1,14 +1,20 @@
-"""The lab as a fixture; where it cannot be had, the tests are skipped, and in CI they fail."""
+"""The lab as a fixture; where it cannot be had, the tests are skipped, and in CI they fail.
+
+With ``ZONEKEEPER_KUBECONFIG`` the same suite runs against the Kubernetes cluster that the file
+names, without the tests that stop nodes or reach pods (``needs_lab``). `make test-kind` sets it.
+"""
 
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
-from tests.cluster import installation, namespaces, toolchain
+from tests.cluster import given, installation, namespaces, toolchain
+from tests.cluster.given import GivenCluster
 from tests.cluster.installation import Clusters
 from tests.cluster.lab import Lab
 from tests.support import zookeeper
@@ -18,6 +24,19 @@ PATIENCE_SECONDS = 60
 
 #: Why the lab's programs could not be built.
 _NOT_BUILT = pytest.StashKey[toolchain.UnavailableError]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the marker, which is no lane of its own."""
+    config.addinivalue_line("markers", "needs_lab: stops nodes or reaches pods")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what only the lab can do, where another cluster is named."""
+    if given.kubeconfig() is not None:
+        for item in items:
+            if item.get_closest_marker("needs_lab") is not None:
+                item.add_marker(pytest.mark.skip(reason=given.NOT_HERE))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -32,7 +51,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly or not any(in_the_lab):
         return
     try:
-        for program in (toolchain.KUBERNETES_PROGRAM, toolchain.HELM_PROGRAM):
+        for program in (
+            toolchain.KUBERNETES_PROGRAM,
+            toolchain.HELM_PROGRAM,
+            toolchain.KIND_PROGRAM,
+        ):
             toolchain.build(program)
     except toolchain.UnavailableError as error:
         session.config.stash[_NOT_BUILT] = error
@@ -40,12 +63,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def lab(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A control plane and one node in each of three zones, in a network of their own."""
+    """A control plane and nodes in three zones, two of them in zone a, in their own network."""
     folder: Path = tmp_path_factory.mktemp("lab")
     try:
         if (error := pytestconfig.stash.get(_NOT_BUILT, None)) is not None:
             raise error
-        with namespaces.network(), Lab(folder, {"a": 1, "b": 1, "c": 1}) as running:
+        if (kubeconfig := given.kubeconfig()) is not None:
+            yield GivenCluster(folder, kubeconfig)
+            return
+        with namespaces.network(), Lab(folder, {"a": 2, "b": 1, "c": 1}) as running:
             yield running
     except (toolchain.UnavailableError, namespaces.NoNamespaceError) as error:
         if os.environ.get("CI"):
@@ -63,20 +89,27 @@ def operator(lab: Lab) -> Lab:
 @pytest.fixture(scope="session")
 def metadata_servers(lab: Lab) -> Iterator[str]:
     """A ZooKeeper that pods reach: its ``host:port``."""
+    if isinstance(lab, GivenCluster):
+        yield lab.start_metadata()
+        return
     with zookeeper.single(host=namespaces.HOST_ADDRESS) as ensemble:
         yield ensemble.addresses
 
 
 @pytest.fixture
-def store(metadata_servers: str) -> Iterator[KazooClient]:
+def store(lab: Lab, metadata_servers: str) -> Iterator[KazooClient]:
     """A client that looks at the metadata store past all of our code."""
-    client = KazooClient(metadata_servers, timeout=PATIENCE_SECONDS)
-    client.start(timeout=PATIENCE_SECONDS)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
+    with ExitStack() as stack:
+        address = metadata_servers
+        if isinstance(lab, GivenCluster):
+            address = stack.enter_context(lab.forwarded_metadata())
+        client = KazooClient(address, timeout=PATIENCE_SECONDS)
+        client.start(timeout=PATIENCE_SECONDS)
+        try:
+            yield client
+        finally:
+            client.stop()
+            client.close()
 
 
 @pytest.fixture(scope="session")

@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from tests.cluster.kubelet.api import Json
 from tests.cluster.lab import Lab
 from tests.cluster.processes import until
 from tests.support.checkout_root import ROOT
+from zonekeeper.operator.lead import lease_objects
 
 CHART = ROOT / "charts" / "zonekeeper"
 SYSTEM = "zonekeeper-system"
+RELEASE = "zonekeeper"
 ZONES = ("a", "b", "c")
 
 #: On a machine under load; a cluster that comes up at all does so in a fraction of it.
@@ -22,24 +25,31 @@ def namespace(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def install(lab: Lab) -> None:
+def install(lab: Lab, chart: Path = CHART) -> None:
     """Install the operator as the documentation says; returns when it is available."""
-    rendered = lab.helm(
-        *("template", "zonekeeper", str(CHART), "--include-crds", "--namespace", SYSTEM)
-    )
     lab.apply([namespace(SYSTEM)])
-    lab.kubectl("apply", "--server-side", "-f", "-", stdin=rendered)
+    lab.helm("install", RELEASE, str(chart), *helm_flags(lab))
     lab.kubectl(
         *("wait", "--for=condition=Established", "crd/bookieclusters.zonekeeper.io"),
         "--timeout=600s",
     )
-    until(
-        lambda: lab.get("deployment", "zonekeeper-operator", namespace=SYSTEM)["status"].get(
-            "availableReplicas"
-        ),
-        what="the operator available",
-        seconds=READY_SECONDS_MAX,
-    )
+
+
+def helm_flags(lab: Lab, space: str = SYSTEM) -> list[str]:
+    """Give the flags with which helm waits until the operator's replicas are available."""
+    image = [] if lab.image is None else ["--set", f"image.repository={lab.image}"]
+    return ["--namespace", space, "--wait", "--timeout", f"{READY_SECONDS_MAX:.0f}s", *image]
+
+
+def holder(lab: Lab) -> str:
+    """Name the holder of the operators' Lease; "": nobody."""
+    found = lab.get("lease", lease_objects.LEASE_NAME).get("spec", {})
+    return str(found.get("holderIdentity", ""))
+
+
+def acting_pod(lab: Lab) -> str:
+    """Name the pod of the operator that acts."""
+    return holder(lab).split("_")[1]
 
 
 def resource(name: str, space: str, uri: str, **spec: object) -> Json:
@@ -140,6 +150,7 @@ class Clusters:
         logs = sorted(self.lab.folder.glob("nodes/*/pods/*/*.log"))
         kept = [log for log in logs if log.stem == "operator"][-1:]
         kept += [log for log in logs if log.stem == "bookie"][-2:]
+        kept += [log for log in logs if log.stem == "autorecovery"][-3:]
         ends = [log.read_text(errors="replace").splitlines()[-25:] for log in kept]
         return "\n".join(
             "\n".join([f"--- {log}", *end]) for log, end in zip(kept, ends, strict=True)

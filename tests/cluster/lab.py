@@ -13,6 +13,7 @@ from types import TracebackType
 
 from tests.cluster import toolchain
 from tests.cluster.controlplane import ControlPlane
+from tests.cluster.images import Images
 from tests.cluster.kubelet.api import Json
 from tests.cluster.kubelet.volumes import PROVISIONER
 from tests.cluster.processes import Process, until
@@ -25,10 +26,15 @@ NODE_SECONDS_MAX = 300.0
 class Lab:
     """Nodes by name, each in a zone; the API through ``kubectl``."""
 
+    #: The image that the chart installs; None: the chart's own, and every command is the host's.
+    image: str | None = None
+
     def __init__(self, folder: Path, zones: Mapping[str, int]) -> None:
         self.folder = folder
+        self.images = Images(folder / "images.json")
         self._binaries = toolchain.build(toolchain.KUBERNETES_PROGRAM)
         self.control_plane = ControlPlane(self._binaries, folder / "control-plane")
+        self.kubeconfig = self.control_plane.kubeconfig
         names = [(zone, f"{zone}-{n}") for zone, nodes in zones.items() for n in range(nodes)]
         self._nodes = {name: (zone, 1 + place) for place, (zone, name) in enumerate(names)}
         self._kubelets: dict[str, Process] = {}
@@ -71,6 +77,7 @@ class Lab:
                 *("--kubeconfig", self.control_plane.kubeconfig),
                 *("--name", name, "--zone", zone, "--number", str(number)),
                 *("--folder", self.folder / "nodes" / name),
+                *("--images", self.images.file),
             ],
             log=self.folder / "logs" / f"kubelet-{name}.log",
             cwd=ROOT,
@@ -129,7 +136,7 @@ class Lab:
             [tool, *arguments],
             input=stdin,
             env={
-                "KUBECONFIG": str(self.control_plane.kubeconfig),
+                "KUBECONFIG": str(self.kubeconfig),
                 "HOME": str(self.folder),
                 "PATH": "/usr/bin:/bin",
             },

@@ -72,7 +72,7 @@ async def place(with_probes: Lab, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     monkeypatch.setattr(
         kubernetes.config.kube_config,
         "KUBE_CONFIG_DEFAULT_LOCATION",
-        str(with_probes.control_plane.kubeconfig),
+        str(with_probes.kubeconfig),
     )
     api = ApiServer.from_surroundings()
     yield LabPlace(with_probes, api)

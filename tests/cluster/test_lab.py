@@ -1,6 +1,7 @@
 """The lab behaves as a cluster does, or what is proved on it is worth nothing."""
 
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from tests.cluster.kubelet.api import Json
 from tests.cluster.lab import Lab
 from tests.cluster.processes import until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.needs_lab]
 
 SERVER = """
 import http.server, os, pathlib
@@ -85,12 +86,19 @@ def starts(lab: Lab, pod: str) -> str:
         return str(answer.read().decode())
 
 
+def own_volumes(lab: Lab) -> list[Json]:
+    """Give the volumes of this module's namespace: clusters of other tests leave theirs."""
+    return [one for one in lab.list("pv") if one["spec"]["claimRef"]["namespace"] == "default"]
+
+
 def test_pods_run_in_their_zones_and_their_data_survives_the_zone(lab: Lab) -> None:
     lab.apply(stateful_set(3))
     until(lambda: ready(lab) == 3, what="three pods ready")
     pods = {p["metadata"]["name"]: p for p in lab.list("pods")}
-    assert sorted(p["spec"]["nodeName"] for p in pods.values()) == ["a-0", "b-0", "c-0"]
-    victim = next(name for name, p in pods.items() if p["spec"]["nodeName"] == "b-0")
+    on = {pod["spec"]["nodeName"]: name for name, pod in pods.items()}
+    for zone in "abc":
+        assert len(on.keys() & set(lab.nodes_of(zone))) == 1, "zone a has two nodes, either serves"
+    victim = on["b-0"]
     assert starts(lab, victim) == "x"
 
     lab.stop_zone("b")
@@ -102,4 +110,49 @@ def test_pods_run_in_their_zones_and_their_data_survives_the_zone(lab: Lab) -> N
 
     lab.kubectl("delete", "statefulset", "probe", "--wait=true")
     until(lambda: not lab.list("pods"), what="no pod left")
-    until(lambda: not lab.list("pv"), what="no volume left")
+    until(lambda: not own_volumes(lab), what="no volume left")
+
+
+def pod(name: str, image: str, script: str, **spec: object) -> Json:
+    container = {"name": "main", "image": image, "command": ["sh", "-c", script]}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 1, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def container_of(lab: Lab, name: str) -> Json:
+    found: list[Json] = lab.get("pod", name).get("status", {}).get("containerStatuses", [])
+    return found[0] if found else {"state": {}, "lastState": {}}
+
+
+def test_an_image_is_what_the_lab_says_and_a_container_leaves_its_last_words(
+    lab: Lab, tmp_path: Path
+) -> None:
+    program = tmp_path / "bin" / "which-image"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nprintf '%s' other >/dev/termination-log\nexit $1\n")
+    program.chmod(0o755)
+    lab.images.put("other:1", tmp_path)
+    lab.apply(
+        [
+            pod("once", "other:1", "which-image 0", restartPolicy="Never"),
+            pod("again", "other:1", "which-image 3"),
+            pod("pulled", "missing:1", "which-image 0"),
+        ]
+    )
+
+    until(lambda: lab.get("pod", "once")["status"]["phase"] == "Succeeded", what="once has ended")
+    ended = container_of(lab, "once")["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"], ended["message"]) == (0, "Completed", "other")
+
+    def waiting(name: str, reason: str) -> bool:
+        return bool(container_of(lab, name)["state"].get("waiting", {}).get("reason") == reason)
+
+    until(lambda: waiting("again", "CrashLoopBackOff"), what="again waits to be started again")
+    until(lambda: container_of(lab, "again")["restartCount"] > 1, what="again is started again")
+    last = container_of(lab, "again")["lastState"]["terminated"]
+    assert (last["exitCode"], last["reason"], last["message"]) == (3, "Error", "other")
+
+    until(lambda: waiting("pulled", "ImagePullBackOff"), what="a pull fails")
+    lab.images.put("missing:1", tmp_path)
+    until(lambda: container_of(lab, "pulled")["restartCount"] > 0, what="the pull goes well")
+    lab.kubectl("delete", "pod", "once", "again", "pulled", "--wait=true")

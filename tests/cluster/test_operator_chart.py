@@ -11,6 +11,8 @@ from tests.cluster.installation import CHART, SYSTEM
 from tests.cluster.kubelet.api import Json
 from tests.cluster.lab import Lab
 from tests.support.checkout_root import ROOT
+from zonekeeper.operator.kubernetes.api import CLUSTER_LABEL, REPAIRS_LABEL
+from zonekeeper.shell.monitoring import shipped
 
 pytestmark = pytest.mark.cluster
 
@@ -33,24 +35,48 @@ def template(lab: Lab, *arguments: str) -> str:
     return lab.helm("template", "zonekeeper", str(CHART), "--namespace", SYSTEM, *arguments)
 
 
+#: Without the definition, which is compared by itself, and without the pod of `helm test`.
+BARE = ("--skip-tests", "--set", "definitions=false")
+
+
+def bare(lab: Lab, *arguments: str) -> str:
+    return template(lab, *BARE, *arguments)
+
+
+def operators_pod(text: str) -> Json:
+    """Give the spec of the operator's pods."""
+    found: dict[str, Any] = dict(documents(text))
+    pod: Json = found["Deployment/zonekeeper-operator"]["spec"]["template"]["spec"]
+    return pod
+
+
 def test_by_default_the_chart_is_the_manifests(operator: Lab) -> None:
-    shipped: list[Path] = sorted((ROOT / "manifests").glob("*.yaml"))
+    shipped: list[Path] = sorted((ROOT / "manifests" / "operator").glob("*.yaml"))
     manifests = dict(pair for path in shipped for pair in documents(path.read_text()))
     manifests.pop(f"Namespace/{SYSTEM}")  # helm's user makes it, or helm itself
 
-    assert dict(documents(template(operator))) == manifests
+    assert dict(documents(bare(operator))) == manifests
+
+
+def test_the_definition_is_of_the_release_and_is_kept_by_an_uninstall(operator: Lab) -> None:
+    whole = yaml.safe_load_all(template(operator, "--skip-tests"))
+    (definition,) = (item for item in whole if item and item["kind"] == "CustomResourceDefinition")
+    shipped = yaml.safe_load((ROOT / "manifests" / "crds" / "bookieclusters.yaml").read_text())
+
+    assert definition["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+    assert definition["metadata"].pop("labels")["app.kubernetes.io/managed-by"] == "Helm"
+    assert definition == shipped
+    assert not (CHART / "crds").exists(), "helm would never upgrade what stands there"
 
 
 def test_in_named_namespaces_there_is_no_right_over_the_whole_cluster(operator: Lab) -> None:
-    found = dict(documents(template(operator, "--set", "namespaces={one,two}")))
+    found = dict(documents(bare(operator, "--set", "namespaces={one,two}")))
 
     assert sorted(name.split("/")[0] for name in found) == [
-        *("Deployment", "Role", "RoleBinding", "ServiceAccount")
+        *("Deployment", "PodDisruptionBudget", "Role", "RoleBinding", "ServiceAccount")
     ]
-    rendered: list[Json] = list(
-        yaml.safe_load_all(template(operator, "--set", "namespaces={one,two}"))
-    )
-    roles = [item["metadata"]["namespace"] for item in rendered if item["kind"] == "Role"]
+    whole = yaml.safe_load_all(bare(operator, "--set", "namespaces={one,two}"))
+    roles = [item["metadata"]["namespace"] for item in whole if item and item["kind"] == "Role"]
     assert roles == ["one", "two"]
 
 
@@ -60,7 +86,7 @@ def test_names_that_look_like_numbers_stay_texts(operator: Lab) -> None:
         yaml.safe_load_all(
             operator.helm(
                 *("template", "123", str(CHART), "--namespace", "1e3"),
-                *("--set-string", "namespaces={456}"),
+                *("--set-string", "namespaces={456}", *BARE),
             )
         )
     )
@@ -85,10 +111,55 @@ def test_the_operators_image_can_be_named_and_pinned(
     operator: Lab, image: dict[str, str], rendered: str
 ) -> None:
     settings = [part for key, text in image.items() for part in ("--set", f"image.{key}={text}")]
-    found: dict[str, Any] = dict(documents(template(operator, *settings)))
+    pod = operators_pod(template(operator, *settings))
 
-    pod = found["Deployment/zonekeeper-operator"]["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == rendered
+
+
+def test_pods_are_pulled_placed_and_ranked_as_asked_for(operator: Lab, tmp_path: Path) -> None:
+    asked = {
+        "imagePullSecrets": [{"name": "pull"}],
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
+        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+        "priorityClassName": "system-cluster-critical",
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(asked))
+    text = template(operator, "-f", str(tmp_path / "values.yaml"))
+    pod = operators_pod(text)
+    tested = next(item for item in yaml.safe_load_all(text) if item and item["kind"] == "Pod")
+
+    for name in ("imagePullSecrets", "nodeSelector", "affinity", "priorityClassName"):
+        assert pod[name] == asked[name]
+    lost_nodes = [one["key"] for one in pod["tolerations"][:-1]]
+    assert lost_nodes == ["node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"]
+    assert pod["tolerations"][-1:] == asked["tolerations"] == tested["spec"]["tolerations"]
+    assert tested["spec"]["imagePullSecrets"] == asked["imagePullSecrets"]
+
+
+def test_the_platform_may_choose_the_user(operator: Lab) -> None:
+    chosen = operators_pod(template(operator, "--set", "user=null"))
+    ours = operators_pod(template(operator, "--set", "user=70000"))
+
+    assert chosen["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert (ours["securityContext"]["runAsUser"], ours["securityContext"]["runAsGroup"]) == (
+        *(70_000, 70_000),
+    )
+
+
+def test_the_test_s_pod_keeps_to_the_restricted_standard(operator: Lab) -> None:
+    whole = yaml.safe_load_all(template(operator))
+    tested = next(item for item in whole if item and item["kind"] == "Pod")
+    ours = operators_pod(template(operator))
+
+    assert tested["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    assert tested["spec"]["securityContext"] == ours["securityContext"]
+    (one,), (other,) = tested["spec"]["containers"], ours["containers"]
+    assert one["securityContext"] == other["securityContext"]
+    assert one["image"] == other["image"]
 
 
 @pytest.mark.parametrize(
@@ -99,6 +170,18 @@ def test_the_operators_image_can_be_named_and_pinned(
         ("image.repository=x/zonekeeper:0.1.0", "repository"),
         ("image.digest=0.1.0", "digest"),
         ("image=null", "image"),
+        ("replicas=0", "replicas"),
+        ("replicas=null", "replicas"),
+        ("user=0", "user"),
+        ("leaseNamespace=Upper", "leaseNamespace"),
+        ("nodeSelector.disk=1", "nodeSelector"),
+        ("tolerations[0].effect=NoWay", "tolerations"),
+        ("tolerations[0].keyy=x", "keyy"),
+        ("affinity.nodeAfinity.x=1", "nodeAfinity"),
+        ("imagePullSecrets[0]=pull", "imagePullSecrets"),
+        ("resources.limit.memory=1Gi", "limit"),
+        ("priorityClassName=UPPER", "priorityClassName"),
+        ("definitions=maybe", "definitions"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_its_name(
@@ -108,3 +191,34 @@ def test_a_value_that_cannot_be_is_refused_by_its_name(
         template(operator, "--set", value)
 
     assert words in str(told.value)
+
+
+def test_monitoring_is_rendered_where_it_is_asked_for(operator: Lab) -> None:
+    asked = "monitoring.dashboard=true,monitoring.rules=true,monitoring.podMonitor=true"
+    rendered = template(operator, "--set", f"{asked},monitoring.labels.release=prometheus")
+    items: list[Json] = [item for item in yaml.safe_load_all(rendered) if item is not None]
+    of_kind = {item["kind"]: item for item in items}
+
+    assert of_kind["ConfigMap"]["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert of_kind["ConfigMap"]["data"]["zonekeeper.json"] + "\n" == shipped.dashboard()
+    assert of_kind["PrometheusRule"]["spec"] == yaml.safe_load(shipped.rules())
+    assert of_kind["PrometheusRule"]["metadata"]["labels"]["release"] == "prometheus"
+    monitors = [item["spec"] for item in items if item["kind"] == "PodMonitor"]
+    chosen = [
+        one["selector"]["matchExpressions"][0]["key"]
+        for one in monitors
+        if "matchExpressions" in one["selector"]
+    ]
+    assert sorted(chosen) == sorted([REPAIRS_LABEL, CLUSTER_LABEL])
+    (of_operator,) = (one for one in monitors if "matchLabels" in one["selector"])
+    pods = operators_template(rendered)["metadata"]["labels"]
+    assert of_operator["selector"]["matchLabels"].items() <= pods.items()
+    assert of_operator["namespaceSelector"] == {"matchNames": [SYSTEM]}
+
+
+def operators_template(text: str) -> Json:
+    """Give the template of the operator's pods, as it was rendered."""
+    whole = yaml.safe_load_all(text)
+    deployment = next(item for item in whole if item and item["kind"] == "Deployment")
+    found: Json = deployment["spec"]["template"]
+    return found

@@ -12,7 +12,7 @@ from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.needs_lab]
 
 ENTRIES = 10_000
 #: The zone is stopped once so many are written; these are written while it goes.
@@ -95,7 +95,8 @@ def test_every_acknowledged_entry_is_read_back_though_a_zone_was_stopped(
 
         assert written.ensembles > 1, "the writer changed its ensemble"
         clusters.wait_for_counts("log", {"a": 3, "b": 0, "c": 3})
-        assert clusters.condition("log", "Ready")["reason"] == "BookiesNotReady"
+        why = clusters.condition("log", "Ready")["reason"]
+        assert why in ("BookiesNotReady", "ZoneDown"), "the zone watch may know by now"
         assert asyncio.run(verify(clusters.uri, written.ledger_id)) == written.entries >= ENTRIES
     finally:
         clusters.lab.start_zone("b")

@@ -70,6 +70,9 @@ KUBERNETES_PROGRAM = Program(
 HELM_PROGRAM = Program(
     module=HERE / "programs" / "helm", package="helm.sh/helm/v4/cmd/helm", names=("helm",)
 )
+KIND_PROGRAM = Program(
+    module=HERE / "programs" / "kind", package="sigs.k8s.io/kind", names=("kind",)
+)
 
 
 def cache_folder() -> Path:
@@ -200,7 +203,7 @@ def _locked_folder(folder: Path) -> Iterator[None]:
 
 def main() -> None:
     """Build all that the lab needs, and say where it is."""
-    for program in (KUBERNETES_PROGRAM, HELM_PROGRAM):
+    for program in (KUBERNETES_PROGRAM, HELM_PROGRAM, KIND_PROGRAM):
         sys.stdout.write(f"{program.names[-1]}: {build(program)}\n")
 
 

@@ -10,6 +10,7 @@ from zonekeeper.metadata.cluster.record_store import Codec
 from zonekeeper.metadata.formats import (
     cookies,
     ledger_format,
+    log_record_format,
     placement_stamp,
     records,
     service_info,
@@ -96,6 +97,14 @@ PARSERS: Final[Mapping[str, Parser]] = {
         lambda raw: deletions.parse(raw, INSTANCE), lambda one: deletions.render(one, INSTANCE)
     ),
     "bookie-record": _record(bookie_records.CODEC),
+    "log": _pair(
+        lambda raw: log_record_format.parse(raw, INSTANCE),
+        lambda record: log_record_format.render(record, INSTANCE),
+    ),
+    "log-page": _pair(
+        lambda raw: log_record_format.parse_page(raw, INSTANCE),
+        lambda page: log_record_format.render_page(page, INSTANCE),
+    ),
     "policy": _record(policy_store.CODEC),
     "maintenance": _record(zone_store.MAINTENANCE),
     "stamp": Parser(placement_stamp.parse, lambda raw: raw),

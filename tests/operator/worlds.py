@@ -4,15 +4,35 @@
 registrations follow from StatefulSets.
 """
 
+import asyncio
 import datetime
-import json
-import zlib
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 
-from zonekeeper.metadata.bookies import cookie_store
+from tests.operator import repairing
+from tests.operator.repairing import WatchingProcess
+from tests.operator.resources import (
+    CRASHED,
+    KEY,
+    NAME,
+    NOW,
+    SPACE,
+    URI,
+    clock,
+    is_of_a_set,
+    resource,
+    revision_of,
+)
+from zonekeeper.metadata.bookies import bookie_records, cookie_store
 from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.cookies import Cookie
+from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.formats.release_formats import ReleaseFormats
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.store.errors import StoreUnavailableError
 from zonekeeper.metadata.store.layout import Root
 from zonekeeper.metadata.store.store import MetadataStore
@@ -20,70 +40,46 @@ from zonekeeper.metadata.stores import uri
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.opening import open_store
-from zonekeeper.operator.cluster import desired, observed
+from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
+    CONTROLLER_REVISIONS,
+    DEPLOYMENTS,
+    FORMATS_LABEL,
     INSTANCE_LABEL,
     NODES,
     PODS,
+    REPAIRS_LABEL,
     REVISION_LABEL,
     STATEFUL_SETS,
     ZONE_LABEL,
     Json,
+    Kubernetes,
     ObjectKind,
 )
 from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
+from zonekeeper.operator.lead.leading import Right, Unrivalled
 from zonekeeper.operator.plan import planning
-from zonekeeper.operator.plan.plans import Action, TurnPlan
+from zonekeeper.operator.plan.plans import TurnPlan
 from zonekeeper.operator.roots.roots import Roots
 from zonekeeper.operator.run import observing
-from zonekeeper.operator.run.reconciling import Key, Reconciler
+from zonekeeper.operator.run.observing import Earlier, LookTime
+from zonekeeper.operator.run.reconciling import Clocks, Reconciler, TurnSurroundings
+from zonekeeper.operator.sight import observed
+from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.base import upgrade_domains
-from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
 
-SPACE, NAME = "logs", "log"
-KEY = Key(SPACE, NAME)
-URI = "zk://zookeeper:2181/logs/ledgers"
-NOW = "2026-01-02T03:04:05Z"
-
-#: More turns than anything takes.
-TURNS_MAX = 60
-
-
-def resource(**spec: object) -> Json:
-    """Give a resource that is legal; ``spec`` changes it."""
-    return {
-        "apiVersion": "zonekeeper.io/v1alpha1",
-        "kind": "BookieCluster",
-        "metadata": {
-            "name": NAME,
-            "namespace": SPACE,
-            "uid": "uid-log",
-            "generation": 1,
-            "finalizers": [],
-        },
-        "spec": {
-            "image": "zonekeeper:0.1.0",
-            "metadata": {"uri": URI},
-            "zones": [{"name": "a"}, {"name": "b"}, {"name": "c"}],
-            "bookiesPerZone": 2,
-            "storage": {"size": "1Gi"},
-            **spec,
-        },
-    }
-
-
-def revision_of(item: Json) -> str:
-    """Name the version of a StatefulSet's template: the same template has the same name again."""
-    text = json.dumps(item["spec"]["template"], sort_keys=True)
-    return f"{item['metadata']['name']}-{zlib.crc32(text.encode()):x}"
-
-
-def clock() -> datetime.datetime:
-    return datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+TURNS_MAX = 400  # more than anything takes
+#: After so many turns without a change nothing is going to change.
+STILL_TURNS = 2
+#: The time from one turn to the next.
+TURN_MS = 200
 
 
 class World:
@@ -103,15 +99,46 @@ class World:
         self.sessions_linger = False
         #: Is the metadata store out of the operator's reach? Bookies reach it.
         self.is_cut_off = False
+        #: The pod in which each bookie has started last, by uid.
+        self.started: dict[str, str] = {}
+        #: What images say of their formats; each other one says that it is like this release.
+        self.formats: dict[str, ReleaseFormats] = {}
+        #: Images that no registry has.
+        self.missing: set[str] = set()
+        #: Images whose processes end as soon as they are started.
+        self.broken: set[str] = set()
+        #: The operator's monotonic clock; each turn takes some time.
+        self.now_ms = 0
+        self.clocks = Clocks(wall=self.wall, monotonic_ms=lambda: self.now_ms)
+        self.watch = WatchingProcess()
+        #: Does the zone watch evaluate while an autorecovery process runs?
+        self.is_watched = True
+        #: The changes of the metadata store that are the zone watch's.
+        self.evaluated = 0
+        #: The operator's own image; None: it is not told.
+        self.own_image: str | None = None
         self.reconciler = self.new_operator()
         for zone in "abc":
-            labels = {"topology.kubernetes.io/zone": zone}
-            self.kubernetes.put(NODES, {"metadata": {"name": f"node-{zone}", "labels": labels}})
+            meta = {"name": f"node-{zone}", "labels": {"topology.kubernetes.io/zone": zone}}
+            self.kubernetes.put(NODES, {"metadata": meta})
         self.kubernetes.put(BOOKIE_CLUSTERS, resource(**spec))
 
     def new_operator(self) -> Reconciler:
         """Give an operator that knows nothing of what an earlier one did."""
-        return Reconciler(self.kubernetes, self.open_for_operator, KEY, clock)
+        return Reconciler(self.surroundings(), KEY)
+
+    def surroundings(
+        self, *, kubernetes: Kubernetes | None = None, right: Right | None = None
+    ) -> TurnSurroundings:
+        """Give what a turn has around it; a test may put something in the way."""
+        return TurnSurroundings(
+            kubernetes=self.kubernetes if kubernetes is None else kubernetes,
+            opener=self.open_for_operator,
+            clocks=self.clocks,
+            right=Unrivalled() if right is None else right,
+            spawn=asyncio.ensure_future,
+            own_image=self.own_image,
+        )
 
     async def open_for_operator(self, address: str) -> MetadataStore:
         """Open the metadata store, if the operator reaches it."""
@@ -132,47 +159,76 @@ class World:
         assert isinstance(parsed, uri.ZooKeeperAddress)
         return parsed.root
 
-    async def settle(self) -> None:
-        """Let operator, controllers and bookies work until nothing changes any more."""
+    def wall(self) -> datetime.datetime:
+        """Give wall time."""
+        return clock() + datetime.timedelta(milliseconds=self.now_ms)
+
+    @property
+    def wall_ms(self) -> int:
+        """Wall time as a number."""
+        return int(self.wall().timestamp() * 1_000)
+
+    async def settle(self, *, after_turn: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Let operator, controllers and bookies work until nothing changes any more.
+
+        The roll waits for the next evaluation, so nothing may change in one turn, and again in the
+        next one.
+        """
+        still = 0
         for _ in range(TURNS_MAX):
             before = await self.picture()
             wait_ms = await self.turn()
+            if after_turn is not None:
+                await after_turn()
             await self.controllers()
-            if wait_ms is None or before == await self.picture():
+            still = still + 1 if before == await self.picture() else 0
+            if wait_ms is None or still == STILL_TURNS:
                 return
         raise AssertionError("it does not settle")
 
     async def turn(self) -> int | None:
         """Let the operator do one turn; its calls, and no others, meet ``fate``."""
         self.kubernetes.disturb = self.fate
+        self.now_ms += TURN_MS
         try:
-            return await self.reconciler.turn()
+            wait_ms = await self.reconciler.turn()
+            await self.reconciler.caught_up()
+            return wait_ms
         finally:
             self.kubernetes.disturb = lambda verb, kind: None
 
     async def plan(self) -> TurnPlan:
         """Give what a turn would decide now, under the same ``fate``."""
+        seen, wanted = await self.look()
+        return planning.decide(wanted, seen, NOW)
+
+    async def look(self) -> tuple[Observed, Desired | RefusedResource]:
+        """Give what a turn would decide from now, under the same ``fate``."""
         item = await self.get()
         told = item.get("status", {}).get("conditions", [])
         failures = tuple(one["message"] for one in told if one["reason"] == "Failed")
         wanted, root = desired.read(item), Roots(self.open_for_operator)
+        earlier = Earlier(watched=self.reconciler.watched, failures=failures)
         self.kubernetes.disturb = self.fate
         try:
-            seen = await observing.look(self.kubernetes, root, item, wanted, failures)
+            moment = LookTime(now_ms=self.now_ms, wall_ms=self.wall_ms)
+            seen = await observing.look(self.kubernetes, root, item, wanted, earlier, moment)
         finally:
             self.kubernetes.disturb = lambda verb, kind: None
             await root.close()
-        return planning.decide(wanted, seen, NOW)
+        return seen, wanted
 
     async def picture(self) -> tuple[Sequence[Json], object]:
-        """Give all that is there, but events."""
-        kinds = (BOOKIE_CLUSTERS, STATEFUL_SETS, PODS, CLAIMS)
+        """Give all that is there, but events and the records of the zone watch."""
+        kinds = (BOOKIE_CLUSTERS, CONTROLLER_REVISIONS, STATEFUL_SETS, DEPLOYMENTS, PODS, CLAIMS)
         objects = [item for kind in kinds for item in await self.kubernetes.list(kind, "")]
-        stored = self.server.last_change_id if self.file is None else await self.nodes_in_store()
+        changes = self.server.last_change_id - self.evaluated
+        stored = changes if self.file is None else await self.nodes_in_store()
         return objects, stored
 
     async def controllers(self) -> None:
-        """Do what StatefulSets' controller and the bookies do."""
+        """Do what Kubernetes' controllers, the bookies and the autorecovery processes do."""
+        await repairing.keep_pods(self.kubernetes, SPACE)
         wanted = {}
         for item in await self.kubernetes.list(STATEFUL_SETS, SPACE):
             status = {
@@ -184,26 +240,70 @@ class World:
             for ordinal in range(item["spec"]["replicas"]):
                 wanted[f"{item['metadata']['name']}-{ordinal}"] = item
         for pod in await self.kubernetes.list(PODS, SPACE):
-            if pod["metadata"]["ownerReferences"] and pod["metadata"]["name"] not in wanted:
+            if is_of_a_set(pod) and pod["metadata"]["name"] not in wanted:
                 self.kubernetes.mark_deleted(PODS, SPACE, pod["metadata"]["name"])
         for name, item in wanted.items():
             await self._bookie(name, item)
+        for pod in await self.kubernetes.list(PODS, SPACE, labels=f"{FORMATS_LABEL}={NAME}"):
+            repairing.answer(self.kubernetes, pod, self.formats, self.missing)
         await self._sessions()
+        if self.is_watched and await self.repairers():
+            await self.evaluate()
+
+    async def repairers(self) -> list[str]:
+        """Name the pods of autorecovery processes."""
+        found = await self.kubernetes.list(PODS, SPACE, labels=f"{REPAIRS_LABEL}={NAME}")
+        return [item["metadata"]["name"] for item in found]
+
+    async def evaluate(self) -> None:
+        """Let the zone watch evaluate once, if there is a root in which it can."""
+        before = self.server.last_change_id
+        await self._watching(self.watch.evaluate)
+        self.evaluated += self.server.last_change_id - before
+
+    async def hold(self, zone: str) -> None:
+        """Let a person hold a zone, if a zone watch has a record of it."""
+        await self._watching(lambda cluster: self.watch.hold(cluster, ZoneName(zone)))
+
+    async def release(self, zone: str) -> None:
+        """Let a person end that hold."""
+        await self._watching(lambda cluster: self.watch.release(cluster, ZoneName(zone)))
+
+    async def _watching(self, work: Callable[[Cluster], Awaitable[None]]) -> None:
+        """Do something with the records of the zone watch, if there is a root."""
+        if self.kubernetes.peek(BOOKIE_CLUSTERS, SPACE, NAME) is None:
+            return
+        store = await self.open(await self.address())
+        with suppress(clusters.NotAClusterError, UnreadableError):
+            await work(await clusters.open_cluster(store))
+        await store.close()
 
     async def _sessions(self) -> None:
-        """Let those bookies be registered that serve."""
-        serving = {
-            pod["metadata"]["name"]
+        """Let those bookies be registered that serve, each in a start of its own."""
+        ready = [
+            pod
             for pod in await self.kubernetes.list(PODS, SPACE)
-            if pod["metadata"]["ownerReferences"] and observed.pod(pod).ready
-        }
-        for name in sorted(serving - self.registered.keys()):
+            if is_of_a_set(pod) and observed.pod(pod).ready
+        ]
+        serving = {pod["metadata"]["name"]: str(pod["metadata"]["uid"]) for pod in ready}
+        images = {pod["metadata"]["name"]: pod["spec"]["image"] for pod in ready}
+        for name, uid in sorted(serving.items()):
+            if name in self.registered and self.started[name] == uid:
+                continue
+            await self.end_sessions({name} & self.registered.keys())
             self.registered[name] = await self.address()
             store = await self.open(self.registered[name])
-            await store.create(Root(store.root).writable(BookieId(name)), b"")
+            cluster, bookie = await clusters.open_cluster(store), BookieId(name)
+            if self.started.get(name) != uid:
+                known = await bookie_records.read(cluster, bookie)
+                await bookie_records.count_boot(cluster, bookie, known.boot_epoch + 1)
+                formats = self.formats.get(images[name], repairing.OURS)
+                await bookie_records.tell_formats(cluster, bookie, formats)
+            self.started[name] = uid
+            await store.create(Root(store.root).writable(bookie), b"")
             await store.close()
         if not self.sessions_linger:
-            await self.end_sessions(self.registered.keys() - serving)
+            await self.end_sessions(self.registered.keys() - serving.keys())
 
     async def end_sessions(self, names: Set[str]) -> None:
         """Let bookies be registered no more."""
@@ -227,12 +327,24 @@ class World:
             meta = {"name": f"data-{name}", "namespace": SPACE, "labels": {**born, **labels}}
             claim = self.kubernetes.put(CLAIMS, {"metadata": meta})
             self.volumes[claim["metadata"]["uid"]] = instance
+            await self._further_claims(name, item)
         if pod is None:
-            serves = self.volumes[claim["metadata"]["uid"]] == instance
+            image = item["spec"]["template"]["spec"]["containers"][0]["image"]
+            serves = self.volumes[claim["metadata"]["uid"]] == instance and image not in self.broken
             marked = {**labels, REVISION_LABEL: revision_of(item)}
-            self.put_pod(name, marked, node=f"node-{zone}", ready=serves, owner=item)
+            self.put_pod(name, marked, node=f"node-{zone}", ready=serves, owner=item, image=image)
             if serves:
                 await self.write_cookie(name, zone)
+
+    async def _further_claims(self, name: str, item: Json) -> None:
+        """Make the claims of a pod's other volumes."""
+        labels = item["spec"]["selector"]["matchLabels"]
+        for template in item["spec"]["volumeClaimTemplates"][1:]:
+            claim = f"{template['metadata']['name']}-{name}"
+            born = {**template["metadata"]["labels"], **labels}
+            meta = {"name": claim, "namespace": SPACE, "labels": born}
+            if await self.kubernetes.get(CLAIMS, SPACE, claim) is None:
+                self.kubernetes.put(CLAIMS, {"metadata": meta})
 
     async def _instance(self) -> str:
         store = await self.open(await self.address())
@@ -245,11 +357,19 @@ class World:
         return str((await self.get())["spec"]["metadata"]["uri"])
 
     def put_pod(
-        self, name: str, labels: Json, *, node: str, ready: bool = True, owner: Json | None = None
+        self,
+        name: str,
+        labels: Json,
+        *,
+        node: str,
+        ready: bool = True,
+        owner: Json | None = None,
+        image: str = "",
     ) -> None:
         """Let a pod be there; ``owner`` is the StatefulSet that made it."""
         condition = {"type": "Ready", "status": "True" if ready else "False"}
-        owners = [] if owner is None else [{"uid": owner["metadata"]["uid"], "controller": True}]
+        of_set = {"kind": "StatefulSet", "controller": True}
+        owners = [] if owner is None else [{**of_set, "uid": owner["metadata"]["uid"]}]
         self.kubernetes.put(
             PODS,
             {
@@ -259,8 +379,8 @@ class World:
                     "labels": labels,
                     "ownerReferences": owners,
                 },
-                "spec": {"nodeName": node},
-                "status": {"conditions": [condition]},
+                "spec": {"nodeName": node, "image": image},
+                "status": {"conditions": [condition], **({} if ready else CRASHED)},
             },
         )
 
@@ -281,6 +401,32 @@ class World:
                 location=Location(ZoneName(zone), domain),
             )
             await cookie_store.create(cluster, cookie)
+        await store.close()
+
+    async def write_ledger(self, *names: str) -> LedgerId:
+        """Let an open ledger name these bookies; without names, all that have cookies."""
+        store = await self.open(await self.address())
+        cluster = await clusters.open_cluster(store)
+        found = [BookieId(name) for name in names] or await cookie_store.ids(cluster)
+        size = len(found)
+        ledger = LedgerMetadata(
+            ensemble_size=size,
+            write_quorum=size,
+            ack_quorum=size // 2 + 1,
+            fragments=(Fragment(EntryId(0), tuple(found)),),
+            digest=Digest.CRC32C,
+            password=b"",
+            create_token=41,
+        )
+        created = await ledgers.create(cluster, ledger)
+        await store.close()
+        return created.id
+
+    async def delete_ledger(self, ledger_id: LedgerId) -> None:
+        """Let a ledger be no more."""
+        store = await self.open(await self.address())
+        cluster = await clusters.open_cluster(store)
+        await ledgers.delete(cluster, ledger_id, deleter=Deleter(by="test", at_ms=1))
         await store.close()
 
     async def forget(self, *names: str) -> None:
@@ -333,18 +479,17 @@ class World:
 
     async def conditions(self) -> dict[str, tuple[str, str]]:
         """Give status and reason by condition."""
-        found = (await self.get())["status"]["conditions"]
-        return {item["type"]: (item["status"], item["reason"]) for item in found}
+        said = (await self.get())["status"]["conditions"]
+        return {item["type"]: (item["status"], item["reason"]) for item in said}
 
     async def message(self, kind: str) -> str:
-        found = (await self.get())["status"]["conditions"]
-        return next(str(item["message"]) for item in found if item["type"] == kind)
+        said = (await self.get())["status"]["conditions"]
+        return next(str(item["message"]) for item in said if item["type"] == kind)
 
     async def nodes_in_store(self) -> Sequence[str]:
         """Give the paths in the metadata store under the cluster's two trees."""
         store = await self.open(URI)
-        found = []
-        todo = [store.root, f"{store.root}.zonekeeper"]
+        found, todo = list[str](), [store.root, f"{store.root}.zonekeeper"]
         while todo:
             path = todo.pop()
             children = await store.children(path, sync=True)
@@ -353,8 +498,3 @@ class World:
                 todo += [f"{path}/{name}" for name in children]
         await store.close()
         return sorted(found)
-
-
-def kinds_of(actions: Sequence[Action]) -> list[str]:
-    """Name actions by their types."""
-    return [type(action).__name__ for action in actions]

@@ -53,7 +53,11 @@ def test_everything_that_is_missing_is_named_with_an_example() -> None:
     assert problems() == [
         'metadata: not given: is required; write .option("metadata", "zk://host:2181/ledgers")',
         'ledger: not given: is required; write .option("ledger", 7)',
+        "a table in SQL: no option at all: keeps its OPTIONS only if it is created without "
+        "columns; write CREATE TABLE t USING zonekeeper OPTIONS (...), or name them in the query: "
+        "SELECT ... FROM t WITH (metadata = '...', ledger = 7)",
     ]
+    assert len(problems(metadata=URI)) == 1
 
 
 @pytest.mark.parametrize(

@@ -182,12 +182,50 @@ def test_what_cannot_be_read_is_refused_in_words(
     assert "/nowhere/meta.db" in told
 
 
-def test_a_ledger_that_is_gone_fails_the_query_and_says_so(
+def test_s175_a_ledger_that_is_gone_fails_the_query_and_says_so_in_one_line(
     read: Read, writing: blocking.Client
 ) -> None:
     frame = read(ledger := written(writing, [b"a"]))
     assert frame.count() == 1
     writing.delete(LedgerId(ledger))
 
-    with pytest.raises(PythonException, match=f"there is no ledger {ledger}"):
+    with pytest.raises(PythonException, match=f"there is no ledger {ledger}") as refused:
         frame.count()
+    of_spark, ours = str(refused.value).strip().splitlines()
+    assert of_spark == "An exception was thrown from the Python worker:"
+    assert ours.startswith(f"zonekeeper.pipeline.NotRead: there is no ledger {ledger} in ")
+
+
+def test_s175_what_is_wrong_is_one_line_before_spark_s_own(read: Read, ledger: int) -> None:
+    for ask in (
+        lambda: read(123_456).count(),
+        lambda: read(ledger, ledgr=7),
+        lambda: read(ledger, "payload string").count(),
+        lambda: read(ledger, metadata="sqlite:///nowhere/meta.db").count(),
+    ):
+        first, *rest = said(ask).strip().splitlines()
+        assert "zonekeeper.pipeline.NotRead: " in first
+        assert [line.strip() for line in rest] == ["SQLSTATE: 38000"]
+
+
+def test_s176_a_ledger_is_a_table_of_sql(
+    spark: SparkSession, cluster_address: str, writing: blocking.Client
+) -> None:
+    ledger = written(writing, [b"a", b"b", b"c"])
+    given = f"metadata '{cluster_address}', ledger '{ledger}'"
+
+    def ask(text: str) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in spark.sql(text).collect()]
+
+    ask(f"CREATE TEMPORARY VIEW seen USING zonekeeper OPTIONS ({given}, last '1')")
+    assert ask("SELECT max(entry) FROM seen") == [(1,)]
+    ask(f"CREATE TABLE kept USING zonekeeper OPTIONS ({given}) COMMENT 'c'")
+    try:
+        assert ask("SELECT count(*), max(entry) FROM kept") == [(3, 2)]
+        assert ask("SELECT entry FROM kept WITH (last = 0)") == [(0,)]
+    finally:
+        ask("DROP TABLE kept")
+    wrong = f"CREATE TABLE wrong USING zonekeeper OPTIONS ({given}, frist '0')"
+    assert "frist: unknown: is no option of zonekeeper; did you mean first?" in said(
+        lambda: ask(wrong)
+    )

@@ -21,6 +21,7 @@ COMPONENTS = (
     "operator",
     "pipeline",
     "replication",
+    "log",
     "client",
     "bookie",
     "wire",

@@ -22,6 +22,7 @@ EXTRA_OF = {
     "wire": "client",
     "metadata": "client",
     "client": "client",
+    "log": "client",
     "replication": "client",
     "bookie": "bookie",
     "operator": "operator",
@@ -30,7 +31,7 @@ EXTRA_OF = {
 }
 
 #: Rooms of the shell that need another extra beside the shell's: the client's, or the bookie's.
-REACH_CLUSTERS = ("reaching", "reports", "commands", "local", "demo")
+REACH_CLUSTERS = ("reaching", "reports", "commands", "local", "demo", "console")
 
 IMPORT_ALL = """
 import importlib, importlib.abc, json, sys

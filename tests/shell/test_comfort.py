@@ -38,7 +38,7 @@ def leaves(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[str,
     if not isinstance(command, click.Group):
         yield " ".join(path), command
         return
-    context = click.Context(command)
+    context = click.Context(command, **command.context_settings)
     for name in command.list_commands(context):
         inner = command.get_command(context, name)
         assert inner is not None
@@ -46,7 +46,7 @@ def leaves(path: tuple[str, ...], command: click.Command) -> Iterator[tuple[str,
 
 
 def live_commands() -> list[tuple[str, click.Command]]:
-    context = click.Context(main)
+    context = click.Context(main, **main.context_settings)
     found: list[tuple[str, click.Command]] = []
     for name in LIVE:
         command = main.get_command(context, name)
@@ -114,7 +114,7 @@ def test_help_loads_nothing_that_is_heavy(words: list[str]) -> None:
 
 
 def test_every_command_is_listed_as_it_says_of_itself() -> None:
-    context = click.Context(main)
+    context = click.Context(main, **main.context_settings)
     listed = " ".join(CliRunner().invoke(main).stdout.split())
     for name in main.list_commands(context):
         command = main.get_command(context, name)
@@ -124,7 +124,7 @@ def test_every_command_is_listed_as_it_says_of_itself() -> None:
 
 
 def test_no_list_of_commands_breaks_off_in_a_sentence() -> None:
-    context = click.Context(main)
+    context = click.Context(main, **main.context_settings)
     for name in main.list_commands(context):
         listed = CliRunner().invoke(main, [name, "--help"]).stdout
         assert "..." not in listed.partition("Commands:")[2], name

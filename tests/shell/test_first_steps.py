@@ -98,6 +98,7 @@ def test_an_example_runs_as_it_stands(name: str, address: str, tmp_path: Path) -
         == {
             "write_and_read.py": said.splitlines()[0].replace("0: b'first'", "2: b'third'"),
             "follow.py": "10 entries",
+            "append_to_a_log.py": "2000 messages",
             "take_over.py": f"written on in ledger {last.rpartition(' ')[2]}",
         }[name]
     ), said
@@ -108,6 +109,7 @@ def test_examples_name_their_programs_and_their_commands() -> None:
     assert re.findall(r"^\| `(\S+\.py)`", page, re.M) == [
         "write_and_read.py",
         "follow.py",
+        "append_to_a_log.py",
         "take_over.py",
     ]
     assert set(EXAMPLES) == set(re.findall(r"^\| `(\S+\.py)`", page, re.M))

@@ -12,11 +12,11 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 
-def read(name: str) -> dict[str, bytes]:
-    """Give the sections of a file of this folder, by their names."""
+def read(name: str, folder: Path = HERE) -> dict[str, bytes]:
+    """Give the sections of a file of a folder, by their names."""
     sections: dict[str, str] = {}
     section = ""
-    for line in (HERE / name).read_text().splitlines():
+    for line in (folder / name).read_text().splitlines():
         text = line.partition("#")[0].strip()
         if text.startswith("["):
             section = text.strip("[]")

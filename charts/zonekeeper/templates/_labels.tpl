@@ -14,6 +14,29 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ $image.repository }}{{ if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
+{{- define "zonekeeper.podSecurity" -}}
+runAsNonRoot: true
+{{- with .Values.user }}
+runAsUser: {{ . | int64 }}
+runAsGroup: {{ . | int64 }}
+{{- end }}
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "zonekeeper.containerSecurity" -}}
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+readOnlyRootFilesystem: true
+{{- end }}
+
+{{- define "zonekeeper.leaseRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]                      # which process acts
+  verbs: [get, create, patch]
+{{- end }}
+
 {{- define "zonekeeper.rules" -}}
 - apiGroups: [zonekeeper.io]
   resources: [bookieclusters]
@@ -22,8 +45,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   resources: [bookieclusters/status]
   verbs: [patch]
 - apiGroups: [apps]
-  resources: [statefulsets]
+  resources: [deployments, statefulsets]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [apps]
+  resources: [controllerrevisions]         # the last legal spec
+  verbs: [list, create, patch, delete]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch]
@@ -31,12 +57,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   resources: [services, serviceaccounts]
   verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
-  resources: [pods]
-  verbs: [list]
+  resources: [pods]                       # delete: the roll; create, patch: the pod that asks an image for its formats
+  verbs: [list, create, patch, delete]
 - apiGroups: [""]
   resources: [persistentvolumeclaims]     # patch: whose data it is; delete: only under onDelete: Delete
   verbs: [list, patch, delete]
 - apiGroups: [""]
-  resources: [events]
-  verbs: [create]
+  resources: [events]                     # get, patch: one that is there is counted up
+  verbs: [get, create, patch]
 {{- end }}

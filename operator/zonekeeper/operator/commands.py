@@ -1,16 +1,26 @@
-"""``zonekeeper operator``: run the operator, and print the definitions that it needs."""
+"""``zonekeeper operator``: run the operator, print its definitions, say what it would do."""
 
 import asyncio
+import json
 import logging
+import sys
+from pathlib import Path
 
 import click
 import yaml
 
-from zonekeeper.metadata.commands import exits, options
+from zonekeeper.metadata.commands import exits, opening, options, yaml_files
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.operator.cluster import crd
+from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.kubernetes.api_server import ApiServer
-from zonekeeper.operator.run import running, settings
+from zonekeeper.operator.lead import checking
+from zonekeeper.operator.plan import preflight_text
+from zonekeeper.operator.plan.preflight import ResourcePreflight
+from zonekeeper.operator.run import preflighting, running, settings
 from zonekeeper.operator.run.settings import OperatorSettings
+from zonekeeper.wire.running import logs
 
 
 @click.group(name="operator")
@@ -25,15 +35,24 @@ def run_command(**flags: str | tuple[str, ...] | None) -> None:
 
     It uses the pod's service account, or else the kubeconfig that KUBECONFIG names.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for chatty in (
-        "kopf.objects",
-        "aiohttp.access",
-    ):  # they log a line for each event and each probe
-        logging.getLogger(chatty).setLevel(logging.WARNING)
     checked = options.given(settings.parse, flags)
+    logs.set_up(checked.logging, {"process": "operator"})
+    # It logs a line for each event.
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     with exits.reported():
         asyncio.run(_run(checked))
+
+
+@commands.command(name="check", epilog="Example: zonekeeper operator check --namespace logs")
+@options.each_of(settings.CHECKED)
+def check_command(**flags: str | tuple[str, ...] | None) -> None:
+    """Say whether an operator acts; exit code 1 if none does.
+
+    It waits up to 40 seconds for a renewal of each Lease.
+    """
+    checked = options.given(settings.parse, flags)
+    with exits.reported():
+        asyncio.run(_check(checked))
 
 
 @commands.command(name="crds", epilog="Example: zonekeeper operator crds > crds.yaml")
@@ -41,6 +60,31 @@ def crds_command() -> None:
     """Print the custom resource definitions, to be applied before the operator is started."""
     click.echo("# Made by `zonekeeper operator crds`; make crds writes it again.")
     click.echo(yaml.dump(crd.definition(), Dumper=_Plain, sort_keys=False, width=100), nl=False)
+
+
+@commands.command(name="plan", epilog="Example: zonekeeper operator plan -f cluster.yaml -n logs")
+@click.option("-f", "--file", required=True, type=click.Path(path_type=Path), help="The resource.")
+@click.option("-n", "--namespace", metavar="NAME", help="Its namespace, if FILE does not say it.")
+@click.option("--image", metavar="IMAGE", help="The operator's own, if FILE names no image.")
+@options.OUTPUT
+def plan_command(file: Path, namespace: str | None, image: str | None, output: str) -> None:
+    """Say what the operator would do if a BookieCluster was applied; nothing is changed.
+
+    FILE is the resource in YAML; - reads standard input. The live cluster is looked at through
+    KUBECONFIG, and its metadata store, if that is reached from here.
+
+    The exit code is 0 if the operator would do it, 1 if it refuses (the answer says why) or if
+    Kubernetes was not reached, and 2 if FILE cannot be read.
+    """
+    with exits.reported():
+        given = preflighting.resource_of(yaml_files.load(file), namespace, str(file))
+        found = asyncio.run(_preflight(given, image, opening.quick()))
+    if output == "json":
+        click.echo(json.dumps(preflight_text.plain(found), indent=2, sort_keys=True))
+    else:
+        for line in preflight_text.lines(found):
+            click.echo(line)
+    sys.exit(exits.answer(yes=not found.refused))
 
 
 class _Plain(yaml.SafeDumper):
@@ -51,9 +95,30 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
+async def _preflight(given: Json, image: str | None, timeouts: Timeouts) -> ResourcePreflight:
+    kubernetes = ApiServer.from_surroundings()
+    try:
+        return await preflighting.look(
+            kubernetes, lambda at: open_store(at, timeouts), given, own_image=image
+        )
+    finally:
+        await kubernetes.close()
+
+
 async def _run(checked: OperatorSettings) -> None:
     kubernetes = ApiServer.from_surroundings()
     try:
         await running.run(kubernetes, checked)
+    finally:
+        await kubernetes.close()
+
+
+async def _check(checked: OperatorSettings) -> None:
+    kubernetes = ApiServer.from_surroundings()
+    try:
+        for place in checked.places:
+            namespace = place.namespace if checked.namespaces else ""
+            holder = await checking.acts(kubernetes, place, namespace, checked.installation)
+            click.echo(f"{holder} acts: it holds and renews the Lease {place}")
     finally:
         await kubernetes.close()

@@ -85,6 +85,14 @@ _REQUIRED: Final = {
     "metadata": '.option("metadata", "zk://host:2181/ledgers")',
     "ledger": '.option("ledger", 7)',
 }
+#: Spark forgets the options of a table that was created with columns of its own.
+_NO_OPTIONS: Final = Problem(
+    "a table in SQL",
+    "no option at all",
+    "keeps its OPTIONS only if it is created without columns",
+    "write CREATE TABLE t USING zonekeeper OPTIONS (...), or name them in the query: "
+    "SELECT ... FROM t WITH (metadata = '...', ledger = 7)",
+)
 
 
 def parse(given: Mapping[str, str]) -> ReadOptions:
@@ -111,6 +119,8 @@ def parse(given: Mapping[str, str]) -> ReadOptions:
         rule = f"must not be below first, which is {numbers.get('first', 0)}"
         problems.append(Problem("last", str(numbers["last"]), rule, "give the larger one as last"))
     problems += _bad_address(texts)
+    if not given:
+        problems.append(_NO_OPTIONS)
     if problems:
         raise InvalidFieldsError(problems)
     return ReadOptions(

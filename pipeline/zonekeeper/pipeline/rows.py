@@ -21,7 +21,7 @@ from itertools import accumulate
 from typing import Final, TypeAlias
 
 import pyarrow
-from pyspark.sql.types import BinaryType, DataType, LongType, StructType
+from pyspark.sql.types import BinaryType, DataType, LongType, StructField, StructType
 
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.formats.entries import Entry
@@ -41,6 +41,11 @@ _TYPES: Final[Mapping[str, DataType]] = {
 
 #: All columns, in Spark's notation for a schema.
 SCHEMA: Final = ", ".join(f"{name} {kind.simpleString()}" for name, kind in _TYPES.items())
+
+
+def schema() -> StructType:
+    """Give the schema with all columns."""
+    return StructType([StructField(name, kind) for name, kind in _TYPES.items()])
 
 
 class BadSchemaError(Refusal):

@@ -247,3 +247,12 @@ def test_a_count_with_a_wrong_bit_is_no_count(at: int, bit: int) -> None:
 def test_a_count_that_is_cut_off_is_no_count(size: int) -> None:
     with pytest.raises(FormatError):
         boots.parse(boots.render(7)[:size])
+
+
+async def test_a_count_of_a_newer_version_is_not_called_damaged(cluster: Cluster) -> None:
+    files = MemoryFileSystem()
+    await start(cluster, files)
+    files.open(boots.NAME).write(4, [b"\x02"])
+
+    with pytest.raises(UntrustedDiskError, match=r"newer zonekeeper .* start that version"):
+        await start(cluster, files)

@@ -1,6 +1,7 @@
 """A bookie is registered on the side of its mode, however the mode changes meanwhile."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -340,3 +341,25 @@ async def test_metadata_that_cannot_be_read_says_of_no_ledger_where_it_ends() ->
 
     assert await life.ends_in(cluster)([LEDGER]) == {}
     await store.close()
+
+
+async def test_a_registration_is_told_once_for_each_side_in_each_session(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, logger="zonekeeper.bookie.life.life")
+    place = MemoryPlace()
+    async with kept_present(place) as (cluster, bookie):
+        await turns(IDLE_TURNS)
+        for text in ("the disk is full: 95%", "the disk is full: 96%; ledger directory 1: failed"):
+            bookie.set_conditions([text])
+            await turns(IDLE_TURNS)
+        bookie.set_conditions([])
+        await turns(IDLE_TURNS)
+        await place.expire(cluster.store)
+        await turns(IDLE_TURNS)
+    assert [text for text in caplog.messages if text.startswith("registered")] == [
+        "registered as writable",
+        "registered as read-only",
+        "registered as writable",
+        "registered as writable",
+    ]

@@ -166,6 +166,8 @@ async def test_it_shows_what_it_does_and_what_it_is(world: World) -> None:
         assert "zonekeeper_bookie_gc_forgotten_total 0\n" in metrics
         assert "zonekeeper_bookie_read_only{" not in metrics
         assert (shown["state"], shown["ledgers"], shown["location"]) == ("writable", 1, "/a/ud-1")
+        assert (shown["kind"], shown["zone"], shown["upgradeDomain"]) == ("bookie", "a", "ud-1")
+        assert shown["instance"], "a page names its cluster"
         info = await registration.read_service_info(cluster, BOOKIE)
         assert info is not None
         assert info.http is not None

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -17,7 +17,7 @@ from zonekeeper.metadata.bookies.registration import Mode, Registrar
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import service_info
-from zonekeeper.metadata.formats.service_info import PublishedRoom
+from zonekeeper.metadata.formats.service_info import DISK_NAME_CHARS, PublishedRoom
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
@@ -83,6 +83,27 @@ def test_filling_a_disk_is_published_in_few_steps() -> None:
 )
 def test_a_device_may_say_what_makes_no_sense(space: Space, expected: PublishedRoom | None) -> None:
     assert room_publishing.of_space(space) == expected
+
+
+def test_s178_bookies_on_one_disk_of_one_machine_name_it_alike() -> None:
+    one = Space(total_bytes=10, free_bytes=4, device=7)
+    published = room_publishing.of_space(one, "boot-1")
+
+    assert published is not None
+    assert published.disk is not None
+    assert len(published.disk) == DISK_NAME_CHARS
+    assert room_publishing.of_space(replace(one, free_bytes=1), "boot-1") == replace(
+        published, free_bytes=1
+    )
+    for other, machine in ((one, "boot-2"), (replace(one, device=8), "boot-1")):
+        named = room_publishing.of_space(other, machine)
+        assert named is not None
+        assert named.disk not in (None, published.disk)
+    for unnamed, machine in ((one, ""), (replace(one, device=0), "boot-1")):
+        found = room_publishing.of_space(unnamed, machine)
+        assert found is not None
+        assert found.disk is None
+    assert room_publishing.has_moved(published, replace(published, disk=None))
 
 
 @dataclass

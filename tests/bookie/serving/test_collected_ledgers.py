@@ -169,6 +169,46 @@ async def test_what_comes_while_a_ledger_is_being_forgotten_is_decided_as_after_
         await check_that_it_is_gone(bookie)
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_s119_a_frame_that_is_sent_again_while_its_ledger_is_forgotten_is_refused(
+    turns: int,
+) -> None:
+    """It is compared with what is here, outside the event loop; the bookie forgets meanwhile."""
+    async with running(MemoryFileSystem()) as bookie:
+        await open_fragment(bookie, MINE)
+        await append(bookie, frame(0, 1))
+        heard = Outcomes()
+        bookie.append([carriers.Append(number=0, frame=frame(0, 1))], heard)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+        await bookie._storage.forget([LEDGER])
+
+        assert isinstance(await heard.of(0), errors.NotOpened | None)
+        await check_that_it_is_gone(bookie)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_s119_a_frame_of_a_forgotten_ledger_does_not_get_into_the_next_of_its_id(
+    turns: int,
+) -> None:
+    async with running(MemoryFileSystem()) as bookie:
+        await open_fragment(bookie, MINE)
+        await append(bookie, frame(0, 1))
+        heard = Outcomes()
+        bookie.append([carriers.Append(number=0, frame=frame(1, 2))], heard)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        forgetting = asyncio.ensure_future(bookie._storage.forget([LEDGER]))
+        await asyncio.sleep(0)
+        await open_fragment(bookie, ANOTHER)
+        await forgetting
+
+        await heard.of(0)
+
+        assert await read_ids(bookie) == []
+
+
 async def fence(bookie: BookieServer) -> None:
     evidence = await bookie.fence(LEDGER, KEY, TOKEN)
     assert evidence.last_entry is not None

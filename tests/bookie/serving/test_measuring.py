@@ -21,10 +21,12 @@ from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.life.life import Conditions
 from zonekeeper.bookie.life.pages import PagesView
 from zonekeeper.bookie.serving.measuring import OK, MeasuredBookie, Measures
-from zonekeeper.placement.base.ids import EntryId
+from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.running import page_identity
 from zonekeeper.wire.running.looking import Page
+from zonekeeper.wire.running.page_identity import ProcessIdentity, ProcessKind
 
 
 def count_of(measures: Measures, operation: str) -> int:
@@ -112,10 +114,15 @@ def test_a_bookie_that_comes_up_shows_what_is_missing() -> None:
 
     assert pages["/healthz"]().status is HTTPStatus.OK
     assert pages["/readyz"]().status is HTTPStatus.SERVICE_UNAVAILABLE
-    assert 'zonekeeper_bookie_info{bookie="bk-a-0",version="1"} 1\n' in pages["/metrics"]().text
+    assert (
+        'zonekeeper_bookie_info{bookie="bk-a-0",version="1",zone=""} 1\n'
+        in pages["/metrics"]().text
+    )
     assert "zonekeeper_bookie_ready 0\n" in pages["/metrics"]().text
     shown = json.loads(pages["/state"]().text)
     assert shown["notReady"] == {"serving": "not yet", "storage": "not yet"}
+    mine = ProcessIdentity(kind=ProcessKind.BOOKIE, name=BookieId("bk-a-0"))
+    assert page_identity.of_state(shown) == mine
 
 
 def test_a_remark_is_shown_and_takes_no_readiness() -> None:

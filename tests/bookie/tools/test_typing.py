@@ -26,7 +26,7 @@ ALL = list(leaves(bookie.bookie, "bookie"))
 
 
 def test_these_are_all_commands() -> None:
-    assert len(ALL) == 13
+    assert len(ALL) == 14
 
 
 @pytest.mark.parametrize(("words", "command"), ALL, ids=[words for words, _ in ALL])

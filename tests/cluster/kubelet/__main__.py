@@ -1,6 +1,7 @@
 """The process kubelet: a node whose pods are local processes.
 
-    python -m tests.cluster.kubelet --kubeconfig FILE --name a-0 --zone a --number 1 --folder DIR
+    python -m tests.cluster.kubelet --kubeconfig FILE --name a-0 --zone a --number 1 --folder DIR \
+        --images FILE
 
 Registers the node, keeps its lease and Ready condition, runs the pods bound to it, provisions the
 volumes that the scheduler puts on it, and writes what EndpointSlices say into its pods' /etc/hosts
@@ -199,6 +200,7 @@ async def serve(options: argparse.Namespace) -> None:
             address=f"10.244.{options.number}.1",
             folder=folder,
             hosts_file=hosts,
+            images_file=options.images,
             api_address=server.hostname,
             api_port=server.port,
         )
@@ -213,6 +215,7 @@ def main() -> None:
     parser.add_argument("--zone", required=True)
     parser.add_argument("--number", type=int, required=True, help="1 to 254: its address range")
     parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--images", type=Path, required=True, help="what images stand for")
     asyncio.run(serve(parser.parse_args()))
 
 

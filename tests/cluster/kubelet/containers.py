@@ -6,11 +6,26 @@ from dataclasses import dataclass
 
 from tests.cluster.kubelet.api import Json
 
+#: The limits of a real kubelet on a termination message: of the file, and of the end of the log.
+MESSAGE_BYTES_MAX = 4096
+LOG_BYTES_MAX = 2048
+LOG_LINES_MAX = 80
+
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
 class NotReadyError(Exception):
     """Something that the container needs is not there yet: the pod waits."""
+
+
+class NoImageError(Exception):
+    """No registry has the image."""
+
+    def __init__(self, image: str) -> None:
+        super().__init__(
+            f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": '
+            f"{image}: not found"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +120,14 @@ def command(container: Json, env: Mapping[str, str]) -> list[str]:
             f"container {container['name']} names no command, and the lab has no images"
         )
     return [expand(word, env) for word in words]
+
+
+def last_words(file: bytes, log: bytes, policy: str, exit_code: int) -> str:
+    """Give a container's termination message, within a kubelet's limits."""
+    if not file and policy == "FallbackToLogsOnError" and exit_code != 0:
+        lines = log[-LOG_BYTES_MAX:].splitlines(keepends=True)[-LOG_LINES_MAX:]
+        return b"".join(lines).decode(errors="replace")
+    return file[:MESSAGE_BYTES_MAX].decode(errors="replace")
 
 
 def referenced(pod: Json) -> tuple[set[str], set[str]]:

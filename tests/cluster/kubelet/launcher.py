@@ -18,6 +18,7 @@ from typing import TypedDict
 CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
+DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
 class Spec(TypedDict):
@@ -68,7 +69,8 @@ def _make_root(spec: Spec) -> str:
     _mount("-t", "overlay", "overlay", "-o", options, root)
     # before what is kept, because that may be somewhere under it
     _mount("-t", "tmpfs", "tmpfs", f"{root}/tmp")
-    for folder in ("/dev", *spec["keep"]):
+    _make_devices(f"{root}/dev")
+    for folder in spec["keep"]:
         _bind(folder, root + folder)
     _mount("-t", "proc", "proc", f"{root}/proc")
     for source, path, read_only in spec["mounts"]:
@@ -78,6 +80,16 @@ def _make_root(spec: Spec) -> str:
         if read_only:
             _mount("-o", "remount,bind,ro", inside)
     return root
+
+
+def _make_devices(folder: str) -> None:
+    """A container has devices of its own: what is mounted among them is not on the host's."""
+    _mount("-t", "tmpfs", "tmpfs", folder)
+    for name in DEVICES:
+        _bind(f"/dev/{name}", f"{folder}/{name}")
+    for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        Path(f"{folder}/{name}").symlink_to(f"/proc/self/{target}")
+    Path(f"{folder}/shm").mkdir(mode=0o1777)
 
 
 def _bind(source: str, target: str) -> None:

@@ -5,12 +5,11 @@ import base64
 import datetime
 import os
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster import namespaces
+from tests.cluster import images, namespaces
 from tests.cluster.kubelet import containers, probes
 from tests.cluster.kubelet.api import Api, ApiError, Json
 from tests.cluster.kubelet.sandbox import Sandbox
@@ -30,6 +29,7 @@ class Node:
     address: str
     folder: Path
     hosts_file: Path
+    images_file: Path
     api_address: str
     api_port: int
 
@@ -103,28 +103,49 @@ class Pod:
         while True:
             try:
                 code = await self._run_once(container, state)
+            except containers.NoImageError as error:
+                self._set(state, waiting="ErrImagePull", message=str(error))
+                await asyncio.sleep(RESTART_SECONDS_MIN)
+                said = f'Back-off pulling image "{container["image"]}": ErrImagePull: {error}'
+                self._set(state, waiting="ImagePullBackOff", message=said)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, RESTART_SECONDS_MAX)
+                continue
             except (containers.NotReadyError, ApiError, OSError) as error:
                 self._set(state, waiting="ContainerCreating", message=str(error))
                 await asyncio.sleep(RESTART_SECONDS_MIN)
                 continue
             if policy == "Never" or (policy == "OnFailure" and code == 0):
-                self._set(state, waiting=None)
                 return
             state.restarts += 1
-            self._set(state, waiting="CrashLoopBackOff", message=f"ended with {code}")
+            pod = f"{self.pod['metadata']['name']}_{self.pod['metadata']['namespace']}({self.uid})"
+            said = f"back-off {pause:g}s restarting failed container={container['name']} pod={pod}"
+            self._set(state, waiting="CrashLoopBackOff", message=said)
             await asyncio.sleep(pause)
             pause = min(pause * 2, RESTART_SECONDS_MAX)
 
     async def _run_once(self, container: Json, state: ContainerState) -> int:
         assert self._sandbox is not None
+        image = images.found(self._node.images_file, container["image"])
+        if image is None:
+            raise containers.NoImageError(container["image"])
         sources = await self._sources()
-        env = containers.environment(self._with_address(), container, sources, self._base_env())
+        base = self._base_env(image)
+        env = containers.environment(self._with_address(), container, sources, base)
         command = containers.command(container, env)
         volumes = Volumes(self._api, self.pod, self._folder, sources)
         mounts = await volumes.mounts(container)
         mounts.append((str(self._node.hosts_file), "/etc/hosts", True))
+        words = self._folder / f"{container['name']}.last-words"
+        words.write_bytes(b"")
+        words.chmod(0o666)
+        mounts.append((str(words), container["terminationMessagePath"], False))
+        log = self._sandbox.log(container["name"])
+        said_before = log.stat().st_size if log.exists() else 0
         cwd = container.get("workingDir", "/")
-        process = await self._sandbox.start(container["name"], command, env, mounts, cwd=cwd)
+        process = await self._sandbox.start(
+            container["name"], command, env, mounts, image=image, cwd=cwd
+        )
         state.pid, state.since, state.waiting = process.pid, now(), None
         state.started = "startupProbe" not in container
         state.ready = state.started and "readinessProbe" not in container
@@ -135,9 +156,13 @@ class Pod:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-        state.pid, state.ready, state.started = None, False, False
-        state.exit_code = state.last_exit_code = code if code >= 0 else 128 - code
-        return state.exit_code
+        exit_code = code if code >= 0 else 128 - code
+        said = log.read_bytes()[said_before:]
+        policy = container["terminationMessagePolicy"]
+        last = containers.last_words(words.read_bytes(), said, policy, exit_code)
+        state.end(exit_code, last, now())
+        self._changed.set()
+        return exit_code
 
     async def _probe(self, container: Json, state: ContainerState, pid: int) -> None:
         if "startupProbe" in container:
@@ -219,10 +244,10 @@ class Pod:
         status = {**self.pod.get("status", {}), "podIP": self.state.address}
         return {**self.pod, "status": {**status, "hostIP": self._node.address}}
 
-    def _base_env(self) -> dict[str, str]:
-        """Give what a container sees unasked; the PATH stands in for an image."""
+    def _base_env(self, image: Path) -> dict[str, str]:
+        """Give what a container sees unasked; the PATH stands in for its image."""
         return {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": f"{image / 'bin'}:{os.environ['PATH']}",
             "HOME": "/tmp",
             "HOSTNAME": self.pod["metadata"]["name"],
             "KUBERNETES_SERVICE_HOST": self._node.api_address,

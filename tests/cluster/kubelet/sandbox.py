@@ -70,15 +70,16 @@ class Sandbox:
         env: Mapping[str, str],
         mounts: list[tuple[str, str, bool]],
         *,
+        image: Path,
         cwd: str,
     ) -> "asyncio.subprocess.Process":
-        """Start a container's process in the pod's network, with its own mounts."""
+        """Start a container's process in the pod's network, with its image and its own mounts."""
         scratch = self._folder / "scratch" / name
         spec = {
             "network": self.network,
             "scratch": str(scratch),
             "mounts": mounts,
-            "keep": sorted({str(ROOT), sys.prefix, sys.base_prefix}),
+            "keep": sorted({str(ROOT), str(image), sys.prefix, sys.base_prefix}),
             "command": command,
             "env": dict(env),
             "cwd": cwd,

@@ -19,7 +19,16 @@ class ContainerState:
     waiting: str | None = "ContainerCreating"
     message: str = ""
     exit_code: int | None = None
-    last_exit_code: int | None = None
+    #: What the API shows of the run that ended last; None: there was none.
+    ended: Json | None = None
+
+    def end(self, exit_code: int, words: str, now: str) -> None:
+        """Note that the container's process has ended, with its last words."""
+        self.pid, self.ready, self.started = None, False, False
+        self.exit_code = exit_code
+        reason = "Completed" if exit_code == 0 else "Error"
+        times = {"startedAt": self.since, "finishedAt": now}
+        self.ended = {"exitCode": exit_code, "reason": reason, "message": words or None, **times}
 
     def as_status(self) -> Json:
         """Give its entry in ``containerStatuses``; exactly one member of ``state`` is set."""
@@ -29,10 +38,8 @@ class ContainerState:
         elif self.waiting is not None:
             state["waiting"] = {"reason": self.waiting, "message": self.message}
         else:
-            state["terminated"] = {"exitCode": self.exit_code, "reason": self._reason()}
-        last: Json = {}
-        if self.last_exit_code is not None:
-            last = {"terminated": {"exitCode": self.last_exit_code, "reason": "Ended"}}
+            state["terminated"] = self.ended
+        last = {} if self.ended is None or state["terminated"] else {"terminated": self.ended}
         return {
             "name": self.name,
             "image": self.image,
@@ -43,9 +50,6 @@ class ContainerState:
             "state": state,
             "lastState": last,
         }
-
-    def _reason(self) -> str:
-        return "Completed" if self.exit_code == 0 else "Error"
 
     @property
     def done(self) -> bool:

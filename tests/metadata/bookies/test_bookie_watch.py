@@ -103,6 +103,26 @@ async def test_a_bookie_that_changes_sides_is_never_shown_as_absent(
     assert Registration.ABSENT not in seen
 
 
+async def test_s178_a_disk_that_bookies_share_counts_once(cluster: Cluster, other: Cluster) -> None:
+    disk = "00c0ffee00c0ffee"
+    for name in (A, B):
+        await cookie_store.create(cluster, cookie(name))
+    one, two = registrar(cluster, A), registrar(cluster, B)
+    await one.tell_room(PublishedRoom(free_bytes=60, total_bytes=100, disk=disk))
+    await two.tell_room(PublishedRoom(free_bytes=61, total_bytes=100, disk=disk))
+    await one.register(Mode.WRITABLE)
+
+    async with bookie_watch.watch(other) as states:
+        await until(states, lambda t: rooms(t) == {A: (60, 100), B: (None, None)})
+
+        await two.register(Mode.READ_ONLY)
+        seen = await until(states, lambda t: rooms(t) == {A: (30, 50), B: (30, 50)})
+        assert [bookie.sharers for bookie in seen] == [2, 2]
+
+        await two.tell_room(PublishedRoom(free_bytes=61, total_bytes=100))
+        await until(states, lambda t: rooms(t) == {A: (60, 100), B: (61, 100)})
+
+
 async def test_a_snapshot_has_the_room_that_each_registered_bookie_says(
     cluster: Cluster, other: Cluster
 ) -> None:

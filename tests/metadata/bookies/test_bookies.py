@@ -13,9 +13,10 @@ from zonekeeper.metadata.bookies.bookie_records import BookieRecord, Mark
 from zonekeeper.metadata.bookies.registration import Mode, Registrar
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.formats import cookies, service_info
+from zonekeeper.metadata.formats import cookies, records, service_info
 from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.formats.release_formats import FormatRange, ReleaseFormats
 from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.metadata.stores.memory_server import Change, MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
@@ -361,3 +362,32 @@ async def test_an_earlier_start_never_takes_the_place_of_a_later_one(
     with pytest.raises(registration.NameTakenError, match="start 4 of c-a-0, and this is start 3"):
         await registrar(cluster, A, boot_epoch=3).register(Mode.WRITABLE)
     assert await sides(cluster, A) == (False, True)
+
+
+async def test_the_formats_that_took_up_a_disk_stay_until_others_do(cluster: Cluster) -> None:
+    some = ReleaseFormats(
+        version="0.1.0",
+        wire={"client-bookie": FormatRange(1, 1)},
+        disk={"checkpoint": FormatRange(1, 3)},
+        metadata={},
+    )
+    await bookie_records.count_boot(cluster, A, 1)
+    assert (await bookie_records.read(cluster, A)).formats is None
+    await bookie_records.tell_formats(cluster, A, some)
+    assert (await bookie_records.read(cluster, A)).formats == some
+
+    path = cluster.root.beside(f"bookies/{A}")
+    before = await cluster.store.get(path)
+    await bookie_records.tell_formats(cluster, A, some)
+    after = await cluster.store.get(path)
+    assert before is not None
+    assert after is not None
+    assert after.version == before.version, "nothing new is written twice"
+
+    await bookie_records.count_boot(cluster, A, 2)
+    assert (await bookie_records.read(cluster, A)).formats == some
+
+
+async def test_formats_that_make_no_sense_are_unknown(cluster: Cluster) -> None:
+    raw = records.render({"bootEpoch": 1, "formats": {"version": 1}}, cluster.instance)
+    assert bookie_records.parse(raw, cluster.instance).formats is None

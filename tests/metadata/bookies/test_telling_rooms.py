@@ -85,9 +85,9 @@ async def test_a_room_does_not_register_in_a_session_that_is_new(memory: MemoryP
     assert await room_of(cluster) == NOW
 
 
-async def test_without_a_session_a_room_waits_for_the_next_registration(
-    memory: MemoryPlace,
-) -> None:
+@virtual_time.played
+async def test_without_a_session_a_room_waits_for_the_next_registration() -> None:
+    memory = MemoryPlace()
     store = await memory.open(Timeouts(session_ms=60_000, request_ms=20))
     assert isinstance(store, MemoryStore)
     cluster = await clusters.initialise(store, INSTANCE)
@@ -106,7 +106,9 @@ async def test_without_a_session_a_room_waits_for_the_next_registration(
     assert await room_of(cluster) == NOW
 
 
-async def test_a_room_changes_no_side(memory: MemoryPlace) -> None:
+@virtual_time.played
+async def test_a_room_changes_no_side() -> None:
+    memory = MemoryPlace()
     store = await memory.open(Timeouts(session_ms=60_000, request_ms=20))
     assert isinstance(store, MemoryStore)
     cluster = await clusters.initialise(store, INSTANCE)

@@ -1,6 +1,7 @@
 """Cookies, service info, under-replication, layout, paths: Apache's bytes both ways."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -232,6 +233,24 @@ def test_the_room_of_a_bookie_is_a_property_of_fixed_bytes() -> None:
 )
 def test_a_room_of_another_version_or_without_sense_is_unknown(text: str) -> None:
     assert ServiceInfo(endpoints=(), properties={"room": text}).room is None
+
+
+def test_s178_a_shared_disk_is_a_property_of_its_own_that_older_readers_pass_over() -> None:
+    info = service_info.of_bookie("h", 3181, AT, tls=False)
+    told = info.with_room(replace(ROOM, disk="00c0ffee00c0ffee"))
+
+    assert told.properties["disk"] == "v1 00c0ffee00c0ffee"
+    assert told.properties["room"] == info.with_room(ROOM).properties["room"], "as before"
+    assert told.room == replace(ROOM, disk="00c0ffee00c0ffee")
+    assert service_info.parse(service_info.render(told)) == told
+    assert told.with_room(ROOM) == info.with_room(ROOM)
+    assert told.with_room(None) == info
+
+
+@pytest.mark.parametrize("text", ["", "v1 ", "v2 00c0ffee00c0ffee", "v1 00C0FFEE00C0FFEE", "v1 0"])
+def test_a_disk_without_sense_is_shared_by_nobody(text: str) -> None:
+    room = ServiceInfo(endpoints=(), properties={"room": str(ROOM), "disk": text}).room
+    assert room == ROOM
 
 
 def test_a_full_bookie_says_so() -> None:

@@ -19,7 +19,7 @@ from zonekeeper.metadata.ledgers import ledger_ids, ledger_listing, ledgers
 from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.ledgers.ledger_listing import UnreadableLedger
 from zonekeeper.metadata.store.errors import StoreUnavailableError
-from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
@@ -136,6 +136,42 @@ async def test_a_creation_whose_answer_is_lost_with_the_store_may_have_happened(
     assert await ledgers.read(beside, LedgerId(3)) is not None
     assert lost.value.maybe_applied
     store.mend()
+    await place.close()
+
+
+@virtual_time.played
+async def test_s119_a_ledger_that_is_deleted_before_its_creator_knows_it_is_not_made_again() -> (
+    None
+):
+    """Bookies may have collected it, and refuse its token for ever: it could never be recovered."""
+    place = MemoryPlace()
+    store = await place.open()
+    assert isinstance(store, MemoryStore)
+    cluster = await clusters.initialise(store, INSTANCE)
+    beside = await clusters.open_cluster(await place.open())
+    before = await ledgers.create(cluster, OTHER)
+    sent = 0
+
+    def weather(kind: RequestKind) -> Passage:
+        """Lose the answer of the third write, the ledger's own; what follows takes a while."""
+        nonlocal sent
+        if sent == 3:
+            return Passage(there_ms=1_000)
+        sent += kind is RequestKind.WRITE
+        return Passage(loss=ExchangeLoss.ANSWER) if sent == 3 else Passage()
+
+    store.weather = weather
+    creating = asyncio.ensure_future(ledgers.create(cluster, NEW))
+    lost = LedgerId(before.id + 1)
+    await asyncio.sleep(0.5)
+    assert await ledgers.read(beside, lost) is not None
+    assert not creating.done()
+    await ledgers.delete(beside, lost, DELETER)
+
+    created = await creating
+
+    assert created.id == lost + 1
+    assert [one async for one in ledger_listing.all_of(beside)] == [before, created]
     await place.close()
 
 

@@ -13,8 +13,9 @@ from tests.metadata import weather
 from tests.support.stores import MemoryPlace
 from zonekeeper.metadata.bookies import cookie_store
 from zonekeeper.metadata.cluster import cluster as clusters
-from zonekeeper.metadata.cluster import restored, timeline
+from zonekeeper.metadata.cluster import repair_controls, restored, timeline
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.cluster.repair_controls import PeriodicCheck
 from zonekeeper.metadata.cluster.timeline import Event
 from zonekeeper.metadata.commands import saving
 from zonekeeper.metadata.formats.cookies import Cookie
@@ -364,6 +365,14 @@ def addresses(tmp_path: Path) -> tuple[str, str]:
     return first, second
 
 
+async def check_ran(address: str) -> None:
+    """An auditor notes that it has checked."""
+    store = await open_store(address)
+    cluster = await clusters.open_cluster(store)
+    await repair_controls.write_check_time_ms(cluster, PeriodicCheck.REPLICAS, 7)
+    await store.close()
+
+
 def test_the_commands_write_read_and_compare(
     tmp_path: Path, addresses: tuple[str, str], call: Callable[..., tuple[int, str]]
 ) -> None:
@@ -373,6 +382,12 @@ def test_the_commands_write_read_and_compare(
     assert (code, "nodes written" in said) == (0, True)
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
     assert call("diff", str(file), first) == (0, "the same\n")
+    asyncio.run(check_ran(first))
+    code, said = call("diff", str(file), first)
+    assert (code, said.startswith("the same (1 node differs only in what")) == (0, True)
+    code, said = call("diff", "--all", str(file), first)
+    check = "/underreplication/replicascheckctime"
+    assert (code, said) == (1, f"+ {check}\n1 node differs\n")
     code, said = call("import", "--metadata", second, str(file))
     assert (code, "marked as restored" in said) == (0, True)
     code, said = call("diff", str(file), second)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import playing, virtual_time
 from zonekeeper.metadata.store import errors, update
-from zonekeeper.metadata.store.store import Check, Versioned
+from zonekeeper.metadata.store.store import Check, Create, Delete, Versioned
 from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
@@ -386,3 +386,33 @@ async def test_where_nothing_is_to_be_written_nothing_else_is_asked(
         raise AssertionError("asked")
 
     assert await update.update(one, PATH, _append(b"a"), alongside=alongside) is not None
+
+
+@_played()
+async def test_other_nodes_change_with_the_node_or_not_at_all(
+    one: MemoryStore, two: MemoryStore
+) -> None:
+    def with_another(name: str) -> update.Decide:
+        def decide(state: Versioned | None) -> update.Decision:
+            value = b"" if state is None else state.value
+            if name.encode() in value:
+                return update.Keep()
+            return update.Store(value + name.encode(), [Create(path=f"/beside-{name}")])
+
+        return decide
+
+    one.weather = _losing([ExchangeLoss.ANSWER])
+    await update.update(one, PATH, with_another("a"))
+    one.weather = _losing([ExchangeLoss.REQUEST])
+    await update.update(one, PATH, with_another("b"))
+    await asyncio.gather(*[update.update(store, PATH, with_another("c")) for store in (one, two)])
+
+    assert await _value(two) == b"abc"
+    assert await two.children("/", sync=True) == ("beside-a", "beside-b", "beside-c", "list")
+
+    def removed(state: Versioned | None) -> update.Decision:
+        return update.RemoveNode([Delete(path="/beside-a", version=0)])
+
+    one.weather = _losing([ExchangeLoss.ANSWER])
+    assert await update.update(one, PATH, removed) is None
+    assert await two.children("/", sync=True) == ("beside-b", "beside-c")

@@ -184,8 +184,8 @@ async def test_an_end_that_was_wanted_is_no_lost_connection(
 async def test_what_kazoo_says_is_heard_where_it_is_asked_for(
     server: ScriptedZooKeeper, store: MetadataStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO), pytest.raises(errors.StoreUnavailableError):
+    with caplog.at_level(logging.DEBUG), pytest.raises(errors.StoreUnavailableError):
         await store.put(PATH, b"x", version=3)
     theirs = [each for each in caplog.records if "kazoo" in each.name]
     assert theirs
-    assert {each.levelname for each in theirs} == {"INFO"}
+    assert {each.levelname for each in theirs} == {"DEBUG"}

@@ -1,8 +1,10 @@
 """What a resource says is read whole, and everything that is wrong with it is said at once."""
 
+import itertools
+
 import pytest
 
-from tests.operator.worlds import resource
+from tests.operator.resources import resource
 from zonekeeper.operator.cluster import desired
 from zonekeeper.operator.cluster.desired import Desired, OnDelete, RefusedResource
 from zonekeeper.operator.kubernetes.api import Json
@@ -83,8 +85,9 @@ def test_a_cluster_that_was_built_is_only_warned_of_zones_that_one_node_could_be
     found = desired.read(item | {"status": {"instance": "0d6e3a1e"}})
 
     assert isinstance(found, Desired)
-    assert found.warnings[0].startswith("spec.zones[1].nodeSelector: ")
-    assert len(found.warnings) == 3
+    shared = [one for one in found.warnings if one.startswith("spec.zones")]
+    assert shared[0].startswith("spec.zones[1].nodeSelector: ")
+    assert len(shared) == 3
 
 
 @pytest.mark.parametrize(
@@ -242,3 +245,109 @@ def test_zones_that_are_too_small_to_be_held_are_warned_of() -> None:
     assert len(warned) == 3
     assert warned[0].startswith("spec.policy.zoneWatch.minLost: 2: zone a has 1 bookie, ")
     assert not [one for one in built(bookiesPerZone=2).warnings if "never held" in one]
+
+
+def test_each_zone_has_one_autorecovery_process_unless_the_resource_says_otherwise() -> None:
+    amounts = {"requests": {"memory": "256Mi"}}
+    more = built(autoReplication={"perZone": 2, "resources": amounts})
+
+    assert (built().repairers_per_zone, built().repair_resources) == (1, {})
+    assert (more.repairers_per_zone, more.repair_resources) == (2, amounts)
+    assert not any("autoReplication" in warning for warning in more.warnings)
+
+
+def test_a_cluster_without_repair_is_warned_of() -> None:
+    (warning,) = (one for one in built(autoReplication={"perZone": 0}).warnings if "perZone" in one)
+
+    assert warning.startswith("spec.autoReplication.perZone: 0: ")
+    assert "autorecovery run" in warning
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"perZone": 11}, "spec.autoReplication.perZone: 11"),
+        ({"perZone": "1"}, "spec.autoReplication.perZone"),
+        ([1], "spec.autoReplication: "),
+        ({"resources": {"limits": {"cpu": "much"}}}, "spec.autoReplication.resources.limits.cpu"),
+    ],
+)
+def test_what_is_wrong_with_auto_replication_is_named(given: object, words: str) -> None:
+    assert words in reasons(autoReplication=given)
+
+
+@pytest.mark.parametrize(
+    ("bookies", "quorums", "words"),
+    [
+        (2, {}, ["fewer than placement.upgradeDomains (3)"]),
+        (
+            1,
+            {},
+            [
+                "fewer than placement.upgradeDomains (3)",
+                "while a bookie is lost, no ledger can be created: there are too few bookies",
+                "while a zone is lost, no ledger can be created",
+            ],
+        ),
+        (
+            3,
+            {"ensemble": 9, "write": 3, "ack": 2},
+            [
+                "while a bookie is lost, no ledger can be created: there are too few bookies: 9 "
+                "wanted for 9/3/2, 8 can be had",
+                "while a zone is lost, no ledger can be created: there are too few bookies: 9 "
+                "wanted for 9/3/2, 6 can be had",
+            ],
+        ),
+        (3, {}, []),
+        (4, {"ensemble": 6, "write": 6, "ack": 4}, []),
+        (1_000, {"ensemble": 9, "write": 3, "ack": 2}, []),
+    ],
+)
+def test_a_cluster_is_judged_by_the_bookies_that_will_run(
+    bookies: int, quorums: Json, words: list[str]
+) -> None:
+    found = built(bookiesPerZone=bookies, policy={"quorums": quorums}).warnings
+
+    said = [one for one in found if one.startswith(f"spec.bookiesPerZone: {bookies}: ")]
+    assert len(said) == len(words)
+    for text, part in zip(said, words, strict=True):
+        assert part in text
+
+
+def no_ledgers(bookies: int, quorums: Json, **placement: object) -> list[str]:
+    """Give the warnings of losses after which there are no new ledgers."""
+    policy = {"quorums": quorums, "placement": placement}
+    found = desired.read(resource(bookiesPerZone=bookies, policy=policy))
+    said = found.warnings if isinstance(found, Desired) else ()
+    return [one for one in said if "no ledger can be created" in one]
+
+
+@pytest.mark.parametrize(
+    ("bookies", "quorums", "enough"),
+    [
+        (1, {}, 2),
+        (2, {"ensemble": 6, "write": 3, "ack": 2}, 3),
+        (3, {"ensemble": 9, "write": 3, "ack": 2}, 5),
+    ],
+)
+def test_a_warning_of_too_few_bookies_says_how_many_are_enough(
+    bookies: int, quorums: Json, enough: int
+) -> None:
+    way_out = f"; set it to {enough} or more, or lower policy.quorums.ensemble"
+
+    assert all(one.endswith(way_out) for one in no_ledgers(bookies, quorums))
+    assert no_ledgers(enough - 1, quorums)
+    assert not no_ledgers(enough, quorums)
+
+
+def test_for_every_legal_policy_some_number_of_bookies_is_enough() -> None:
+    judged = []
+    for ensemble, write, ack, domains in itertools.product((1, 2, 3, 4), (1, 2, 3), (1, 2), (1, 3)):
+        if ack <= write <= ensemble:
+            quorums = {"ensemble": ensemble, "write": write, "ack": ack}
+            enough = (ensemble + 1) * domains
+            assert no_ledgers(enough, quorums, upgradeDomains=domains) == []
+            if no_ledgers(1, quorums, upgradeDomains=domains):
+                judged.append((ensemble, write, ack, domains))
+    assert (3, 3, 2, 3) in judged, "some policies are legal, and one bookie a zone is too few"

@@ -1,7 +1,7 @@
-"""What the operator puts into a pod is what a bookie reads there, and is probed where it answers.
+"""What the operator puts into a pod is what the process reads there, and is asked where it answers.
 
 The pod's template is made as for a real cluster, its fields are filled in as Kubernetes does, and
-the bookie's own settings and pages are asked. So neither side can be changed without the other.
+the process's own settings and pages are asked. So neither side can be changed without the other.
 """
 
 from pathlib import Path
@@ -10,21 +10,32 @@ from typing import Final
 import click
 import pytest
 
-from tests.operator.worlds import resource
+from tests.operator.resources import resource
 from zonekeeper.bookie.life import settings
 from zonekeeper.bookie.life.life import Conditions
 from zonekeeper.bookie.life.pages import PagesView
 from zonekeeper.bookie.life.settings import BookieSettings
+from zonekeeper.bookie.segments import arrivals
 from zonekeeper.bookie.serving.measuring import Measures
 from zonekeeper.metadata.stores.settings import METADATA
 from zonekeeper.operator.cluster import desired, owned_objects
-from zonekeeper.operator.kubernetes.api import SERVICES, STATEFUL_SETS, Json
-from zonekeeper.placement.base import upgrade_domains
+from zonekeeper.operator.kubernetes.api import (
+    BUDGETS,
+    DEPLOYMENTS,
+    SERVICES,
+    STATEFUL_SETS,
+    Json,
+)
+from zonekeeper.operator.shapes import volumes
+from zonekeeper.placement.base import fields, upgrade_domains
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.settings import Setting, variable_of
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
+from zonekeeper.replication.run import settings as repair_settings
 from zonekeeper.shell.main import main
 from zonekeeper.wire.formats.addresses import Address
-from zonekeeper.wire.running import seam
+from zonekeeper.wire.running import bookie_config, seam
+from zonekeeper.wire.running.logs import LogLevel
 
 INSTANCE: Final = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
 POD_IP: Final = "10.0.0.7"
@@ -41,10 +52,16 @@ FOR_EVER: Final = {
     "ZONE": "ZONEKEEPER_ZONE",
     "UPGRADE_DOMAINS": "ZONEKEEPER_UPGRADE_DOMAINS",
     "DATA": "ZONEKEEPER_DATA",
+    "JOURNAL": "ZONEKEEPER_JOURNAL",
     "LISTEN": "ZONEKEEPER_LISTEN",
     "ADVERTISE": "ZONEKEEPER_ADVERTISE",
     "HTTP": "ZONEKEEPER_HTTP",
+    "NAME": "ZONEKEEPER_NAME",
     "COMMAND": ("zonekeeper", "bookie", "run"),
+    "FORMATS_COMMAND": ("zonekeeper", "bookie", "formats", "--output", "json"),
+    "REPAIR_COMMAND": ("zonekeeper", "autorecovery", "run"),
+    "TERMINATION_LOG": "ZONEKEEPER_TERMINATION_LOG",
+    "TERMINATION_LOG_PATH": "/dev/termination-log",
     "GRPC_PORT": 3181,
     "HTTP_PORT": 8080,
     "ALIVE_PATH": "/healthz",
@@ -71,21 +88,27 @@ def sets(objects: list[tuple[object, Json]]) -> list[Json]:
     return [body for kind, body in objects if kind == STATEFUL_SETS]
 
 
-def container(stateful_set: Json) -> Json:
-    found: list[Json] = stateful_set["spec"]["template"]["spec"]["containers"]
+@pytest.fixture
+def deployments(objects: list[tuple[object, Json]]) -> list[Json]:
+    return [body for kind, body in objects if kind == DEPLOYMENTS]
+
+
+def container(owner: Json) -> Json:
+    """Give the one container of the pods of a StatefulSet or a Deployment."""
+    found: list[Json] = owner["spec"]["template"]["spec"]["containers"]
     (only,) = found
     return only
 
 
-def environment(stateful_set: Json) -> dict[str, str]:
+def environment(owner: Json) -> dict[str, str]:
     """Give a pod's environment as Kubernetes makes it of the template."""
-    pod = f"{stateful_set['metadata']['name']}-{ORDINAL}"
+    pod = f"{owner['metadata']['name']}-{ORDINAL}"
     fields = {"metadata.name": pod, "status.podIP": POD_IP}
     return {
         one["name"]: one["value"]
         if "value" in one
         else fields[one["valueFrom"]["fieldRef"]["fieldPath"]]
-        for one in container(stateful_set)["env"]
+        for one in container(owner)["env"]
     }
 
 
@@ -120,6 +143,107 @@ def test_the_data_is_where_the_volume_is(sets: list[Json]) -> None:
         assert told(each).data == Path(mount["mountPath"])
 
 
+def test_arrival_segments_are_on_the_journal_volume_where_there_is_one() -> None:
+    storage = {"size": "1Gi", "journal": {"size": "2Gi", "className": "fast"}}
+    item = resource(storage=storage)
+    found = desired.read(item)
+    assert isinstance(found, desired.Desired)
+    made = [
+        body for kind, body in owned_objects.all_of(found, item, INSTANCE) if kind == STATEFUL_SETS
+    ]
+
+    assert len(made) == len(found.zones)
+    for each in made:
+        mounts = {one["name"]: one["mountPath"] for one in container(each)["volumeMounts"]}
+        claims = {
+            one["metadata"]["name"]: one["spec"] for one in each["spec"]["volumeClaimTemplates"]
+        }
+        assert told(each).journal == Path(mounts["journal"])
+        assert told(each).data == Path(mounts["data"])
+        assert claims["journal"]["resources"]["requests"]["storage"] == "2Gi"
+        assert claims["journal"]["storageClassName"] == "fast"
+        assert "storageClassName" not in claims["data"]
+
+
+def test_a_bookie_reads_the_settings_that_were_chosen_for_it() -> None:
+    chosen = {
+        "gc-interval": "3m",
+        "ledgers": 5_000,
+        "disk-full": "80%",
+        "disk-warn": "70%",
+        "disk-low": "75%",
+        "log-level": "debug",
+    }
+    item = resource(config=chosen)
+    found = desired.read(item)
+    assert isinstance(found, desired.Desired)
+    (first, *_) = (
+        body for kind, body in owned_objects.all_of(found, item, INSTANCE) if kind == STATEFUL_SETS
+    )
+
+    read = told(first)
+    assert read.collecting.every_ms == 180_000
+    assert read.ledgers_max == 5_000
+    marks = read.disk_marks
+    assert (marks.warn, marks.low, marks.full) == (0.7, 0.75, 0.8)
+    assert read.logging.level is LogLevel.DEBUG
+
+
+def test_every_setting_of_a_bookie_is_chosen_by_a_person_or_reserved() -> None:
+    names = [setting.name for setting in settings.SETTINGS]
+
+    assert sorted([*bookie_config.CHOSEN, *bookie_config.RESERVED]) == sorted(names)
+    for name in bookie_config.CHOSEN:
+        (setting,) = (one for one in settings.SETTINGS if one.name == name)
+        assert setting.environment == variable_of(name)
+
+
+TEXTS: Final = (
+    *("1", "0", "-1", "1.5", "64", "1ms", "90s", "10m", "1h", "2d", "0s", "1 s", "1w"),
+    *("1KiB", "64MiB", "256MiB", "1GiB", "2TiB", "0MiB", "64MB", "1%", "90%", "100%", "0%", "101%"),
+    *("debug", "info", "warning", "error", "trace", "text", "json", "yaml", "", "x" * 99),
+)
+
+
+@pytest.mark.parametrize("name", sorted(bookie_config.CHOSEN))
+def test_a_bookie_reads_what_the_operator_lets_a_person_choose(name: str) -> None:
+    """A pod whose bookie refuses its environment would end again and again."""
+    kind = bookie_config.CHOSEN[name]
+    good = [text for text in (*TEXTS, 1, 64) if _reads(kind, text)]
+
+    assert good
+    for given in good:
+        marks = {"disk-full": "100%"} if name in bookie_config.MARKS else {}
+        marks |= {"disk-warn": "1%", "disk-low": "1%"} if name == bookie_config.FULL_MARK else {}
+        config = {**marks, name: str(given)}
+        environment = {variable_of(one): text for one, text in config.items()}
+        settings.parse({"data": "/data", "metadata": "zk://zk/x", "id": "bk-a-0"}, environment)
+
+
+def _reads(kind: fields.Kind, given: object) -> bool:
+    try:
+        kind.read("x", given)
+    except fields.InvalidFieldsError:
+        return False
+    return True
+
+
+def test_the_least_sizes_are_the_bookie_s() -> None:
+    least = arrivals.sizes_on(1, reserve_bytes=1)
+
+    assert least.segment_bytes * least.segments_max == bookie_config.ARRIVAL_BYTES_MIN
+    on_least = arrivals.sizes_on(
+        volumes.WHOLE_MIB_MIN << 20, reserve_bytes=arrivals.RESERVE_BYTES_DEFAULT
+    )
+    taken = on_least.segment_bytes * on_least.segments_max + on_least.reserve_bytes
+    assert (volumes.WHOLE_MIB_MIN << 20) - taken > on_least.segment_bytes
+    assert (volumes.PART_MIB_MIN << 20) - taken > on_least.segment_bytes
+
+
+def test_a_bookie_that_may_drain_for_longest_ends_before_it_is_killed() -> None:
+    assert bookie_config.DRAIN_MS_MAX < 1_000 * owned_objects.TERMINATION_SECONDS
+
+
 def test_the_bookie_listens_at_the_ports_that_are_told_to_others(
     objects: list[tuple[object, Json]], sets: list[Json]
 ) -> None:
@@ -145,6 +269,50 @@ def test_a_bookie_that_is_told_no_ports_takes_those_of_the_pods(sets: list[Json]
         )
 
 
+def test_an_autorecovery_process_is_told_all_that_the_operator_says(
+    wanted: desired.Desired, deployments: list[Json]
+) -> None:
+    assert len(deployments) == len(wanted.zones)
+    for zone, each in zip(wanted.zones, deployments, strict=True):
+        found = repair_settings.parse({}, environment(each))
+        assert found.metadata == wanted.metadata_uri
+        assert found.zone == zone.name
+        assert found.name == f"log-{zone.name}-autorecovery-{ORDINAL}"
+        assert found.advertise == POD_IP
+        (port,) = container(each)["ports"]
+        assert (port["name"], found.http) == ("http", Address("0.0.0.0", port["containerPort"]))
+
+
+@pytest.mark.parametrize(
+    ("probe", "path"), [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")]
+)
+def test_an_autorecovery_process_is_probed_where_every_process_answers(
+    deployments: list[Json], probe: str, path: str
+) -> None:
+    for each in deployments:
+        assert container(each)[probe]["httpGet"] == {"path": path, "port": "http"}
+
+
+def test_bookies_are_not_chosen_together_with_autorecovery_processes(
+    objects: list[tuple[object, Json]], deployments: list[Json], sets: list[Json]
+) -> None:
+    selectors = [
+        body["spec"]["selector"].get("matchLabels", body["spec"]["selector"])
+        for kind, body in objects
+        if kind in (SERVICES, BUDGETS, STATEFUL_SETS)
+    ]
+    assert len(selectors) == 2 + len(sets)
+    for each in deployments:
+        labels = each["spec"]["template"]["metadata"]["labels"]
+        assert each["spec"]["selector"]["matchLabels"].items() <= labels.items()
+        for selector in selectors:
+            assert not selector.items() <= labels.items()
+    for each in sets:
+        labels = each["spec"]["template"]["metadata"]["labels"]
+        for other in deployments:
+            assert not other["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
 @pytest.mark.parametrize(
     ("probe", "answers"), [("livenessProbe", "alive\n"), ("readinessProbe", "ready\n")]
 )
@@ -159,18 +327,20 @@ def test_probes_ask_for_pages_that_the_bookie_has(
         assert pages[asked["path"]]().text == answers
 
 
-def test_the_pod_runs_a_command_that_there_is(sets: list[Json]) -> None:
-    for each in sets:
+def test_the_pods_run_commands_that_there_are(sets: list[Json], deployments: list[Json]) -> None:
+    tables: list[tuple[Json, tuple[Setting, ...]]] = [(each, settings.SETTINGS) for each in sets]
+    tables += [(each, repair_settings.SETTINGS) for each in deployments]
+    for each, table in tables:
         program, *words = container(each)["command"]
         assert program == main.name
         command: click.Command = main
         for word in words:
             assert isinstance(command, click.Group)
-            inner = command.get_command(click.Context(command), word)
+            inner = command.get_command(click.Context(command, **command.context_settings), word)
             assert inner is not None, word
             command = inner
         flags = {name.removeprefix("--") for one in command.params for name in one.opts}
-        assert flags >= {setting.name for setting in settings.SETTINGS}
+        assert flags >= {setting.name for setting in table}
 
 
 def test_what_stands_on_the_seam_stands_there_for_ever() -> None:

@@ -2,36 +2,50 @@
 
 import re
 from pathlib import Path
+from typing import Final
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from tests.operator.worlds import World, resource
+from tests.operator.resources import clock, resource
+from tests.operator.worlds import World
 from tests.support.checkout_root import ROOT
-from zonekeeper.operator.cluster import crd, desired, owned_objects, quantities
+from zonekeeper.operator.cluster import (
+    crd,
+    desired,
+    owned_objects,
+    quantities,
+)
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.commands import commands
-from zonekeeper.operator.kubernetes.api import OWNED, STATEFUL_SETS, Json, ObjectKind
+from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, OWNED, STATEFUL_SETS, Json, ObjectKind
+from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
+from zonekeeper.operator.lead.keeping_lease import LeaseClocks
+from zonekeeper.operator.lead.leading import ActingRight
+from zonekeeper.operator.lead.lease_objects import LeasePlace
+from zonekeeper.operator.run import standing_by
+from zonekeeper.operator.shapes import schemas
 from zonekeeper.placement.base import fields
 from zonekeeper.placement.policy import rules_data
 from zonekeeper.placement.policy.rules import Policy
 
-SAMPLE = ROOT / "manifests" / "samples" / "bookiecluster.yaml"
+SAMPLES = sorted((ROOT / "manifests" / "samples").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("folder", ["manifests/crds", "charts/zonekeeper/crds"])
+@pytest.mark.parametrize("folder", ["manifests/crds", "charts/zonekeeper/definitions"])
 def test_the_definition_that_is_shipped_is_the_one_that_the_code_makes(folder: str) -> None:
     made = CliRunner().invoke(commands, ["crds"])
 
     assert (ROOT / folder / "bookieclusters.yaml").read_text() == made.stdout, "run `make crds`"
 
 
-def test_the_sample_is_legal_without_a_warning() -> None:
-    sample = yaml.safe_load(SAMPLE.read_text())
+@pytest.mark.parametrize("path", SAMPLES, ids=[path.stem for path in SAMPLES])
+def test_each_sample_is_legal_without_a_warning(path: Path) -> None:
+    sample = yaml.safe_load(path.read_text())
     sample["metadata"] |= {"namespace": "logs", "uid": "uid", "generation": 1}
 
-    found = desired.read(sample)
+    found = desired.read(desired.with_own_image(sample, "zonekeeper:0.1.0"))
 
     assert isinstance(found, Desired), found
     assert found.warnings == ()
@@ -91,8 +105,15 @@ def _assert_allows(schema: Json, value: object, name: str) -> None:
     ("kind", "good", "bad"),
     [
         (fields.Duration(), ["60s", "5m", "250ms"], ["60", "1.5h", "5 m", ""]),
-        (fields.Size(1 << 50), ["0", "50MiB"], ["50", "50MB"]),
-        (desired.FIELDS["image"], ["zonekeeper:1", "host:5000/x/y:1.2"], ["zonekeeper", "x/y"]),
+        (fields.Size(1 << 50), ["0", "50MiB"], ["50", "50MB", ""]),
+        (
+            desired.FIELDS["image"],
+            [
+                *("zonekeeper:1", "host:5000/x/y:1.2", "zonekeeper:V1", f"x@sha256:{'a' * 64}"),
+                *(f"zonekeeper:V1@sha256:{'a' * 64}", f"host:5000/x:V1@sha256:{'0' * 64}"),
+            ],
+            ["zonekeeper", "x/y", "host:5000/x", "x@sha256:ab", f"x:@sha256:{'a' * 64}", "X:1"],
+        ),
         (desired.FIELDS["storage.size"], ["1Gi"], ["0Gi", "1G", "1.5Gi"]),
         (desired.FIELDS["metadata.uri"], ["zk://h:1,h2/x"], ["sqlite:///x", "zk://$(X)/x"]),
     ],
@@ -100,7 +121,8 @@ def _assert_allows(schema: Json, value: object, name: str) -> None:
 def test_a_pattern_allows_what_its_kind_reads(
     kind: fields.Kind, good: list[str], bad: list[str]
 ) -> None:
-    pattern = crd.schema_of(kind)["pattern"]
+    (rule,) = schemas.of_kind(kind)[schemas.RULES]
+    pattern = rule["rule"].partition("matches(r'")[2].removesuffix("')")
     for text in good:
         assert re.search(pattern, text), text
         kind.read("x", text)
@@ -117,9 +139,11 @@ def pods() -> list[tuple[str, Json]]:
     made = [
         (body["metadata"]["name"], body["spec"]["template"]["spec"])
         for kind, body in owned_objects.all_of(wanted, item, None)
-        if kind is STATEFUL_SETS
+        if kind in (STATEFUL_SETS, DEPLOYMENTS)
     ]
-    operator = yaml.safe_load((ROOT / "manifests" / "deployment.yaml").read_text())
+    operator, _ = yaml.safe_load_all(
+        (ROOT / "manifests" / "operator" / "deployment.yaml").read_text()
+    )
     return [*made, ("operator", operator["spec"]["template"]["spec"])]
 
 
@@ -147,6 +171,9 @@ async def test_the_role_allows_exactly_what_the_operator_does(tmp_path: Path) ->
     world = World(tmp_path, onDelete="Delete")
     world.fate = note
     await world.settle()
+    for image in ("zonekeeper:0.1.1", "zonekeeper:0.1.0", "zonekeeper:0.1.1"):
+        await world.change(image=image)  # it is told again, and the event is counted up
+        await world.settle()
     await world.unmark_claims()
     await world.settle()
     world.delete()
@@ -157,12 +184,30 @@ async def test_the_role_allows_exactly_what_the_operator_does(tmp_path: Path) ->
     used |= {(clusters, "list"), (clusters, "watch"), (f"{clusters}/status", "patch")}
     used -= {(clusters, "create"), ("/persistentvolumeclaims", "create")}
 
-    assert allowed() == used
+    assert allowed("ClusterRole") == used
 
 
-def allowed() -> set[tuple[str, str]]:
-    documents = yaml.safe_load_all((ROOT / "manifests" / "rbac.yaml").read_text())
-    role = next(item for item in documents if item["kind"] == "ClusterRole")
+async def test_a_process_that_stands_for_the_lease_needs_no_more_than_it_is_allowed() -> None:
+    used: set[tuple[str, str]] = set()
+    kubernetes = MemoryKubernetes()
+
+    def note(verb: str, kind: ObjectKind) -> None:
+        # The Lease is applied only where it is there.
+        used.add((f"{kind.group}/{kind.plural}", {"apply": "patch"}.get(verb, verb)))
+
+    kubernetes.disturb = note
+    place, clocks = LeasePlace("default"), LeaseClocks(elapsed_ms=lambda: 0, wall=clock)
+    right = ActingRight(kubernetes, [place], "one_a_1", clocks)
+    async with right.held(lambda *_: standing_by.tell(kubernetes, place, "b", "a", clock)):
+        pass
+    await standing_by.tell(kubernetes, place, "two_a_1", "one_a_1", clock)
+
+    assert used - allowed("ClusterRole") == allowed("Role")
+
+
+def allowed(kind: str) -> set[tuple[str, str]]:
+    documents = yaml.safe_load_all((ROOT / "manifests" / "operator" / "rbac.yaml").read_text())
+    (role,) = (item for item in documents if item["kind"] == kind)
     return {
         (f"{group}/{name}", verb)
         for rule in role["rules"]
@@ -172,19 +217,86 @@ def allowed() -> set[tuple[str, str]]:
     }
 
 
+def test_no_field_of_the_spec_is_refused_by_a_pattern_or_before_the_rules_are_looked_at() -> None:
+    """The API server shows a pattern as it is, and of rules that it skips it says ``<nil>``."""
+    for path, schema in _all_schemas(_spec()):
+        assert "pattern" not in schema, path
+        assert "enum" not in schema, path
+        for rule in schema.get(schemas.RULES, ()):
+            assert len(rule["message"]) <= MESSAGE_MAX, path
+            assert ";" in rule["message"] or ":" in rule["message"], path
+
+
+#: The API server takes no longer message of a rule.
+MESSAGE_MAX = 2_048
+
+
+def test_every_field_of_the_spec_says_its_default_or_that_it_is_required() -> None:
+    wrong = []
+    for path, schema in _fields(_spec()):
+        about = schema.get("description", "")
+        if "properties" in schema and "Default: " not in about:
+            wrong += [] if about.endswith(".") else [path]
+        elif about.startswith("Refused: "):
+            continue
+        elif not re.search(r"(Required|Default: [^.].*|leave it out)\.$", about):
+            wrong.append(f"{path}: {about}")
+
+    assert wrong == []
+
+
+def test_every_field_of_the_spec_stands_in_the_table_of_the_page() -> None:
+    page = (ROOT / "docs" / "operator.md").read_text()
+    table = "\n".join(line for line in page.splitlines() if line.startswith("| `"))
+    names = set(re.findall(r"`([A-Za-z.\[\]]+)`", table))
+
+    assert set(_listed(_spec())) - names == set()
+
+
+#: Structures of our own, whose fields stand in the page one by one.
+_SECTIONS: Final = ("autoReplication", "storage", "update")
+
+
+def _listed(spec: Json) -> list[str]:
+    """Name what the page lists: plain fields, and structures that Kubernetes has by themselves."""
+    found = []
+    for name, schema in spec["properties"].items():
+        if name in ("policy", "zones", "resources") or name not in _SECTIONS:
+            found.append(name)
+            continue
+        found += [f"{name}.{inner}" for inner in schema["properties"] if inner != "journal"]
+    zone = spec["properties"]["zones"]["items"]["properties"]
+    journal = spec["properties"]["storage"]["properties"]["journal"]["properties"]
+    found += [f"zones[].{inner}" for inner in zone] + [f"storage.journal.{one}" for one in journal]
+    return [name for name in found if name not in ("metadata", "zones")] + ["metadata.uri"]
+
+
+def _spec() -> Json:
+    whole = crd.definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    spec: Json = whole["properties"]["spec"]
+    return spec
+
+
+def _all_schemas(schema: Json, path: str = "spec") -> list[tuple[str, Json]]:
+    found = [(path, schema)]
+    for name, inner in schema.get("properties", {}).items():
+        found += _all_schemas(inner, f"{path}.{name}")
+    for step in ("items", "additionalProperties"):
+        if isinstance(schema.get(step), dict):
+            found += _all_schemas(schema[step], f"{path}[]")
+    return found
+
+
+def _fields(spec: Json) -> list[tuple[str, Json]]:
+    """Give what has a name: not the items of lists, and not the values of maps."""
+    return [pair for pair in _all_schemas(spec) if not pair[0].endswith("[]")]
+
+
 @pytest.mark.parametrize("text", ["1", "500m", ".5", "1.", "1.5Gi", "1e10", "100e-3", "2E", "1Ei"])
-def test_the_schema_allows_an_amount_that_kubernetes_reads(text: str) -> None:
-    assert re.search(_amount_pattern(), text)
+def test_an_amount_that_kubernetes_reads_has_a_value(text: str) -> None:
     assert quantities.value(text) is not None
 
 
 @pytest.mark.parametrize("text", ["", "lots", "-1", "+1", "1 Gi", "1gi", "1KB", ".", "1e", "1ee3"])
-def test_the_schema_refuses_what_is_no_amount(text: str) -> None:
-    assert not re.search(_amount_pattern(), text)
+def test_what_is_no_amount_has_none(text: str) -> None:
     assert quantities.value(text) is None
-
-
-def _amount_pattern() -> str:
-    whole = crd.definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    resources = whole["properties"]["spec"]["properties"]["resources"]["properties"]
-    return str(resources["limits"]["additionalProperties"]["pattern"])

@@ -5,18 +5,29 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tests.operator.worlds import NOW, resource, revision_of
-from zonekeeper.operator.cluster import desired, owned_objects
+from tests.operator import repairing
+from tests.operator.resources import NOW, kept, resource, revision_of
+from zonekeeper.operator.cluster import desired, owned_objects, repair_objects
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
-from zonekeeper.operator.cluster.observed import Observed, Pod, VolumeClaim
-from zonekeeper.operator.kubernetes.api import FINALIZER, STATEFUL_SETS, Json
+from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, FINALIZER, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import planning
 from zonekeeper.operator.plan.plans import TurnPlan
+from zonekeeper.operator.roll import memory, order
+from zonekeeper.operator.roll.memory import BegunStep, Halt, RollMemory, TakenBookie
 from zonekeeper.operator.roots import roots
+from zonekeeper.operator.sight.node_sight import NodeSight, SeenNode
+from zonekeeper.operator.sight.observed import Observed, Pod, RepairPod, VolumeClaim
+from zonekeeper.operator.sight.pod_trouble import PodTrouble, TroubleKind
+from zonekeeper.operator.sight.watch_sight import WatchSight
 from zonekeeper.placement.base import upgrade_domains
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.topology import Bookie
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
+from zonekeeper.placement.zones import watch
+from zonekeeper.placement.zones.gate import Person
+from zonekeeper.placement.zones.losses import Followed, Pulse, Records
+from zonekeeper.placement.zones.observation import Observation
 
 INSTANCE: Final = "0d6e3a1e-0000-4000-8000-000000000001"
 OTHER: Final = "0d6e3a1e-0000-4000-8000-000000000002"
@@ -52,30 +63,57 @@ def _resource(*, built: bool, held: bool = False, leaving: bool = False, **spec:
 
 
 REFUSED: Final[Json] = {"policy": {"quorums": {"ack": 9}}}
-RESOURCES: Final = (
-    _resource(built=False),
-    _resource(built=True),
-    _resource(built=False, onDelete="Delete"),
-    _resource(built=True, onDelete="Delete", held=True),
-    _resource(built=True, held=True),
-    _resource(built=False, **REFUSED),
-    _resource(built=True, onDelete="Delete", **REFUSED),
-    _resource(built=True, onDelete="Delete", held=True, leaving=True),
-    _resource(built=False, onDelete="Delete", held=True, leaving=True),
-    _resource(built=True, held=True, leaving=True),
-    _resource(built=True, leaving=True),
-)
-
-
-def _wanted() -> Desired:
-    found = desired.read(RESOURCES[0])
-    assert isinstance(found, Desired)
-    return found
+LEGAL: Final = _resource(built=True)
+EARLIER: Final = _resource(built=True, image="zonekeeper:0.0.9")
 
 
 def _location(bookie: BookieId) -> Location:
     domain = upgrade_domains.of_ordinal(0, RoundRobin(upgrade_domains=3))
     return Location(ZoneName(bookie.split("-")[1]), domain)
+
+
+def _rolling(*, halted: bool) -> Json:
+    """Give a resource in the midst of a step, whose bookie is not well."""
+    wanted = desired.read(LEGAL)
+    assert isinstance(wanted, Desired)
+    bare = Observed(resource=LEGAL, owned={}, pods=(), claims={}, root=roots.NotAsked())
+    step = BegunStep(
+        unit=_location(BOOKIES[0]),
+        taken=(TakenBookie(bookie=BOOKIES[0], uid="uid-of-earlier", boot_epoch=1),),
+        brings=order.brought(order.zone_sets(wanted, bare)),
+        begun_ms=0,
+        halt=Halt(pod=BOOKIES[0], words="CrashLoop: it ends") if halted else None,
+    )
+    item = _resource(built=True)
+    roll = {"phase": "Stepping", **memory.plain(RollMemory(step=step))}
+    return item | {"status": item["status"] | {"roll": roll}}
+
+
+#: Each resource with the specs that were legal before, in their order.
+RESOURCES: Final[tuple[tuple[Json, tuple[Json, ...]], ...]] = (
+    (_resource(built=False), ()),
+    (_resource(built=False), (LEGAL,)),
+    (LEGAL, (LEGAL,)),
+    (LEGAL, (EARLIER, LEGAL)),
+    (_rolling(halted=False), (LEGAL,)),
+    (_rolling(halted=True), (LEGAL,)),
+    (_resource(built=True, onDelete="Delete", held=True), (LEGAL,)),
+    (_resource(built=True, held=True), (LEGAL,)),
+    (_resource(built=True, storage={"size": "9Gi"}), (LEGAL,)),
+    (_resource(built=False, **REFUSED), ()),
+    (_resource(built=True, onDelete="Delete", **REFUSED), ()),
+    (_resource(built=True, held=True, onDelete="Delete", **REFUSED), (EARLIER, LEGAL)),
+    (_resource(built=True, onDelete="Delete", held=True, leaving=True), (LEGAL,)),
+    (_resource(built=False, onDelete="Delete", held=True, leaving=True), ()),
+    (_resource(built=True, held=True, leaving=True), ()),
+    (_resource(built=True, leaving=True), ()),
+)
+
+
+def _wanted() -> Desired:
+    found = desired.read(LEGAL)
+    assert isinstance(found, Desired)
+    return found
 
 
 def _roots() -> Iterator[roots.Facts]:
@@ -100,24 +138,40 @@ def _roots() -> Iterator[roots.Facts]:
 
 def _standing() -> Iterator[Standing]:
     """Give what a life of the cluster goes through, and what others may do to it."""
-    objects, pods = _objects(), _pods()
+    made, pods = objects(), _pods()
     first = (STATEFUL_SETS.plural, "log-a")
-    set_a = objects[first]
+    set_a = made[first]
     yield {}, ()
-    yield objects, ()
-    yield objects, pods
-    yield objects, (replace(pods[0], ready=False), *pods[1:])
-    yield objects, (replace(pods[0], revision="older"), *pods[1:])
-    yield objects | {first: set_a | {"metadata": set_a["metadata"] | {"generation": 2}}}, pods
+    yield made, ()
+    yield made, pods
+    yield made, (replace(pods[0], ready=False), *pods[1:])
+    yield made, (replace(pods[0], revision="older"), *pods[1:])
+    yield made | {first: set_a | {"metadata": set_a["metadata"] | {"generation": 2}}}, pods
     for replicas in (0, 2):
-        yield objects | {first: set_a | {"spec": set_a["spec"] | {"replicas": replicas}}}, pods
+        yield made | {first: set_a | {"spec": set_a["spec"] | {"replicas": replicas}}}, pods
+    yield {key: item for key, item in made.items() if key[0] != DEPLOYMENTS.plural}, pods
     yield {}, pods
     yield {first: set_a | {"metadata": set_a["metadata"] | {"ownerReferences": []}}}, ()
 
 
-def _objects() -> dict[tuple[str, str], Json]:
+def _troubled() -> Iterator[Standing]:
+    """Give a bookie of zone a that is not ready: without a reason, and with each one."""
+    made, pods = objects(), _pods()
+    for trouble in (
+        None,
+        *(PodTrouble(kind=kind, words="!", last_words=None, since=NOW) for kind in TroubleKind),
+    ):
+        yield made, (replace(pods[0], ready=False, trouble=trouble), *pods[1:])
+
+
+#: Among what ``_roots`` and ``_standing`` give: the cluster is as it should be.
+_WHOLE_ROOT: Final = 3
+_ALL_THERE: Final = 2
+
+
+def objects() -> dict[tuple[str, str], Json]:
     found = {}
-    for kind, made in owned_objects.all_of(_wanted(), RESOURCES[0], INSTANCE):
+    for kind, made in owned_objects.all_of(_wanted(), LEGAL, INSTANCE):
         name = made["metadata"]["name"]
         meta = made["metadata"] | {"uid": f"uid-{name}", "generation": 1}
         item = made | {"metadata": meta}
@@ -137,7 +191,7 @@ def _pods() -> tuple[Pod, ...]:
             revision=item["status"]["updateRevision"],
             controller=item["metadata"]["uid"],
         )
-        for (plural, name), item in sorted(_objects().items())
+        for (plural, name), item in sorted(objects().items())
         if plural == STATEFUL_SETS.plural
     )
 
@@ -149,24 +203,98 @@ def _claims(instance: str | None) -> dict[str, VolumeClaim]:
     }
 
 
+def watched(
+    *, held: bool = False, down: str = "", evaluations: int = repairing.EVALUATIONS
+) -> WatchSight:
+    """Give what the operator saw of a zone watch at work.
+
+    ``held``: a person holds zone b. ``down``: the zone watch calls this zone so.
+    """
+    policy = replace(_wanted().policy, instance="", version=1)
+    bookies = tuple(Bookie(id=bookie, location=_location(bookie)) for bookie in BOOKIES)
+    health = repairing.evaluated(((policy, bookies, ()),), evaluations)
+    assert health.cluster is not None
+    zones = dict(health.zones)
+    if held:
+        person, zone = Person(name="ann", reason="a drill"), ZoneName("b")
+        zones[zone], _ = watch.hold(zones[zone], person=person, policy=policy, wall_ms=1)
+    if down:
+        one = zones[ZoneName(down)]
+        state = replace(one.observed, state=Observation.DOWN)
+        zones[one.zone] = replace(one, observed=state)
+    counters: dict[ZoneName | None, int] = {name: one.evaluation for name, one in zones.items()}
+    counters[None] = health.cluster.evaluation
+    pulses = {name: Pulse(evaluation=count, moved_ms=0) for name, count in counters.items()}
+    records = Records(zones=zones, cluster=health.cluster)
+    return WatchSight(followed=Followed(records=records, pulses=pulses), since_ms=0)
+
+
+def repairers(*, ready: bool = True) -> tuple[RepairPod, ...]:
+    names = (repair_objects.deployment_name("log", zone) for zone in ZONES)
+    return tuple(
+        RepairPod(
+            name=f"{name}-5d8f-0",
+            zone=ZoneName(ZONES[number]),
+            deployment=name,
+            ready=ready or number > 0,
+        )
+        for number, name in enumerate(names)
+    )
+
+
+def _seen(labels: Mapping[str, Mapping[str, str]]) -> NodeSight:
+    """Give nodes with these labels, as a look has just read them."""
+    return NodeSight(seen={name: SeenNode(labels=each, read_ms=0) for name, each in labels.items()})
+
+
 def _surroundings() -> Iterator[Json]:
-    """Give claims, nodes and failures; where one is odd, the others are as they should be."""
+    """Give all else that is seen; where one is odd, the others are as they should be."""
     nodes = {f"node-{zone}": {desired.DEFAULT_ZONE_LABEL: zone} for zone in ZONES}
-    well: Json = {"claims": _claims(INSTANCE), "nodes": nodes, "failures": ()}
+    well: Json = {
+        "claims": _claims(INSTANCE),
+        "nodes": _seen(nodes),
+        "failures": (),
+        "watched": watched(),
+        "repairers": repairers(),
+    }
     yield well
-    yield well | {"claims": {}}
+    yield well | {"claims": {}, "repairers": ()}
     yield well | {"claims": _claims(None)}
     yield well | {"claims": _claims(OTHER)}
-    yield well | {"nodes": None}
-    yield well | {"nodes": nodes | {"node-b": {}}}
+    yield well | {"nodes": NodeSight(permitted=False)}
+    yield well | {"nodes": _seen(nodes | {"node-b": {}})}
     yield well | {"failures": ("Apply: quota",)}
+    yield well | {"watched": watched(held=True)}
+    yield well | {"watched": WatchSight(since_ms=0)}
+    yield well | {"watched": WatchSight(since_ms=0, now_ms=3_600_000)}
+    yield well | {"repairers": repairers(ready=False)}
+    yield well | {"repairers": ()}
 
 
-def scenes() -> Iterator[Scene]:
-    """Give every combination."""
-    readings = [(item, desired.read(item)) for item in RESOURCES]
-    for (item, wanted), root, (owned, pods), others in itertools.product(
-        readings, _roots(), _standing(), _surroundings()
+def scenes(*, whole: bool = False) -> Iterator[Scene]:
+    """Give the combinations of what may be odd about a cluster.
+
+    Of a resource that is kept, at most two other parts are odd at once, unless the ``whole`` world
+    is asked for.
+    What may be wrong with a pod itself is combined with less.
+    """
+    readings = [
+        (item, desired.read(item), kept(*before) if before else ()) for item, before in RESOURCES
+    ]
+    surroundings, facts, standing = list(_surroundings()), list(_roots()), list(_standing())
+    down = surroundings[0] | {"watched": watched(down="a")}
+    for (item, wanted, known), root, there, others in itertools.chain(
+        itertools.product(readings, facts, standing, surroundings),
+        itertools.product(readings, facts, _troubled(), (surroundings[0], down)),
     ):
-        observed = Observed(resource=item, owned=owned, pods=pods, root=root, **others)
+        is_usual = (
+            root is facts[_WHOLE_ROOT],
+            there is standing[_ALL_THERE],
+            others is surroundings[0],
+        )
+        is_leaving = "deletionTimestamp" in item["metadata"]
+        if not (whole or is_leaving or any(is_usual)):
+            continue
+        owned, pods = there
+        observed = Observed(resource=item, owned=owned, pods=pods, root=root, kept=known, **others)
         yield Scene(wanted=wanted, observed=observed)

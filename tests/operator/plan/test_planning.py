@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.operator.worlds import NOW, URI, kinds_of, resource
+from tests.operator.resources import NOW, URI, kept, kinds_of, resource
 from zonekeeper.operator.cluster import desired, owned_objects
 from zonekeeper.operator.cluster.desired import Desired
-from zonekeeper.operator.cluster.observed import Observed, Pod, VolumeClaim
-from zonekeeper.operator.kubernetes.api import FINALIZER, STATEFUL_SETS, Json
+from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, FINALIZER, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import planning
 from zonekeeper.operator.plan.plans import TurnPlan
 from zonekeeper.operator.roots import roots
+from zonekeeper.operator.sight.observed import Observed, Pod, VolumeClaim
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 
 INSTANCE = "0d6e3a1e-0000-4000-8000-000000000001"
@@ -37,13 +37,13 @@ def root(item: Json, *, owner: str | None = None, instance: str = INSTANCE) -> r
 def owned(item: Json) -> Mapping[tuple[str, str], Json]:
     return {
         (kind.plural, body["metadata"]["name"]): body
-        | {"metadata": {**body["metadata"], "uid": f"uid-{kind.plural}-{index}"}}
+        | {"metadata": {**body["metadata"], "uid": f"uid-{kind.plural}-{index}", "generation": 1}}
         for index, (kind, body) in enumerate(owned_objects.all_of(wanted(item), item, INSTANCE))
     }
 
 
 def seen(item: Json, found: roots.Facts, **changes: object) -> Observed:
-    base = Observed(resource=item, owned={}, pods=(), claims={}, nodes={}, root=found)
+    base = Observed(resource=item, owned={}, pods=(), claims={}, root=found, kept=kept(item))
     return replace(base, **changes)  # type: ignore[arg-type] # fields by name
 
 
@@ -83,8 +83,8 @@ UNKNOWN = roots.Unreachable(f"{URI}: nobody answers")
         (built(resource(onDelete="Delete")), UNKNOWN, ["Hold"]),
         (resource(), roots.Unusable("a Java cluster"), []),
         (built(resource()), roots.Absent(), []),
-        (resource(), root(resource()), ["Apply"] * 6),
-        (built(resource()), UNKNOWN, ["Apply"] * 6),
+        (resource(), root(resource()), ["Apply"] * 10),
+        (built(resource()), UNKNOWN, ["Apply"] * 10),
         (resource(), root(resource(), owner="shell"), []),
         (resource(), root(resource(), owner="operator/logs/other"), []),
         (built(resource()), root(resource(), instance=INSTANCE[:-1] + "2"), []),
@@ -197,7 +197,7 @@ def test_a_removal_goes_in_its_order_and_touches_only_its_own(
 def test_another_resources_set_is_never_removed() -> None:
     theirs = dict(owned(resource()))
     for (plural, _), body in theirs.items():
-        if plural == STATEFUL_SETS.plural:
+        if plural in (STATEFUL_SETS.plural, DEPLOYMENTS.plural):
             body["metadata"]["ownerReferences"][0]["uid"] = "uid-of-another"
 
     plan = decide(leaving(), root(held()), owned=theirs)
@@ -235,7 +235,7 @@ def test_the_same_view_is_told_once() -> None:
     first = decide(item, UNKNOWN)
     item["status"] = first.status
 
-    assert [notice.reason for notice in first.notices] == ["Unreachable"]
+    assert [notice.reason for notice in first.notices] == ["MetadataUnreachable"]
     assert decide(item, UNKNOWN).notices == ()
     assert decide(item, UNKNOWN).status == first.status
 
@@ -254,7 +254,7 @@ def test_a_root_where_somebody_elses_bookies_run_is_not_taken_up() -> None:
     assert "instance" not in plan.status
     found = {item["type"]: item for item in plan.status["conditions"]}
     assert found["MetadataReady"]["status"] == "False"
-    assert found["MetadataReady"]["reason"] == "InUse"
+    assert found["MetadataReady"]["reason"] == "RootInUse"
     assert "does not run: log-a-0: if" in found["MetadataReady"]["message"]
     assert found["PolicyPublished"]["status"] == "Unknown"
 
@@ -282,7 +282,7 @@ def test_a_root_with_cookies_is_not_taken_up_where_all_volumes_are_of_others(nam
     assert plan.actions == ()
     assert "instance" not in plan.status
     found = {item["type"]: item for item in plan.status["conditions"]}
-    assert found["MetadataReady"]["reason"] == "InUse"
+    assert found["MetadataReady"]["reason"] == "RootInUse"
     assert "whose volumes are not here: log-a-0: if" in found["MetadataReady"]["message"]
 
 
@@ -294,7 +294,7 @@ def test_sessions_that_end_one_by_one_are_one_event() -> None:
         item["status"] = plan.status
         told += [notice.reason for notice in plan.notices]
 
-    assert told.count("InUse") == 1
+    assert told.count("RootInUse") == 1
 
 
 def test_a_long_list_of_volumes_that_were_kept_leaves_room_for_the_reason() -> None:
@@ -347,9 +347,9 @@ def test_a_resource_that_goes_or_is_not_legal_takes_nothing_up() -> None:
 def test_a_root_where_only_its_own_pods_are_registered_is_taken_up() -> None:
     plan = decide(resource(), in_use(resource()), pods=(POD,))
 
-    assert kinds_of(plan.actions) == ["Apply"] * 6
+    assert kinds_of(plan.actions) == ["Apply"] * 10
     assert plan.status["instance"] == INSTANCE
 
 
 def test_a_cluster_that_is_built_stays_so_whoever_registers_in_its_root() -> None:
-    assert kinds_of(decide(built(resource()), in_use(resource())).actions) == ["Apply"] * 6
+    assert kinds_of(decide(built(resource()), in_use(resource())).actions) == ["Apply"] * 10

@@ -75,26 +75,41 @@ def test_the_first_stage_that_is_not_settled_decides_and_later_ones_are_not_aske
             assert plan.waits_for == outcome
 
 
+def rests_rightly(plan: TurnPlan) -> bool:
+    """Check that a cluster rests exactly when all its conditions are true; does it rest?"""
+    well = all(item["status"] == "True" for item in conditions(plan))
+    at_rest = not plan.actions and plan.waits_for is None
+    assert at_rest == (well and not plan.actions)
+    assert at_rest == (plan.recheck_ms == planning.RESTING_MS)
+    return at_rest
+
+
+def shows_its_wait(plan: TurnPlan) -> None:
+    if (waiting := plan.waits_for) is not None:
+        shown = [
+            (item["reason"], item["message"])
+            for item in conditions(plan)
+            if item["status"] != "True"
+        ]
+        assert (waiting.predicate, waiting.why) in shown
+
+
 def test_a_cluster_is_settled_when_all_its_conditions_are_true_and_rests_then() -> None:
-    settled = 0
-    for _, plan in kept():
-        well = all(item["status"] == "True" for item in conditions(plan))
-        at_rest = not plan.actions and plan.waits_for is None
-        assert at_rest == (well and not plan.actions)
-        assert at_rest == (plan.recheck_ms == planning.RESTING_MS)
-        settled += at_rest
-    assert settled
+    assert any([rests_rightly(plan) for _, plan in kept()])  # noqa: C419 all are checked
 
 
 def test_what_a_cluster_waits_for_is_the_reason_of_a_condition_with_the_same_words() -> None:
     for _, plan in kept():
-        if (waiting := plan.waits_for) is not None:
-            shown = [
-                (item["reason"], item["message"])
-                for item in conditions(plan)
-                if item["status"] != "True"
-            ]
-            assert (waiting.predicate, waiting.why) in shown
+        shows_its_wait(plan)
+
+
+@pytest.mark.long
+def test_both_hold_in_the_whole_small_world() -> None:
+    for scene in small_world.scenes(whole=True):
+        if not scene.observed.leaving:
+            plan = scene.plan()
+            rests_rightly(plan)
+            shows_its_wait(plan)
 
 
 def test_a_removal_lets_go_or_says_what_it_waits_for() -> None:

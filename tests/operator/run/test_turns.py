@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.operator.worlds import NAME, SPACE, URI, World
+from tests.operator.resources import NAME, SPACE, URI
+from tests.operator.worlds import World
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     BUDGETS,
     CLAIMS,
+    DEPLOYMENTS,
     EVENTS,
     FINALIZER,
     NODES,
@@ -27,7 +29,7 @@ from zonekeeper.operator.kubernetes.api import (
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.policy.rules import PlacementRules, Policy
 
-MADE = (SERVICE_ACCOUNTS, SERVICES, BUDGETS, STATEFUL_SETS, PODS)
+MADE = (SERVICE_ACCOUNTS, SERVICES, BUDGETS, STATEFUL_SETS, DEPLOYMENTS, PODS)
 READY = ("True", "AllReady")
 
 
@@ -52,11 +54,15 @@ async def test_a_resource_becomes_a_ready_cluster_in_a_root_of_its_own() -> None
 
     await world.settle()
 
-    assert await names(world, STATEFUL_SETS, SERVICES, SERVICE_ACCOUNTS, BUDGETS) == [
+    assert await names(world, STATEFUL_SETS, DEPLOYMENTS, SERVICES, SERVICE_ACCOUNTS, BUDGETS) == [
         "statefulsets/log-a",
         "statefulsets/log-b",
         "statefulsets/log-c",
+        "deployments/log-a-autorecovery",
+        "deployments/log-b-autorecovery",
+        "deployments/log-c-autorecovery",
         "services/log-bookies",
+        "serviceaccounts/log-autorecovery",
         "serviceaccounts/log-bookie",
         "poddisruptionbudgets/log-bookies",
     ]
@@ -125,24 +131,26 @@ async def test_a_changed_policy_is_published_as_the_next_version() -> None:
 async def test_fewer_bookies_are_refused_and_the_others_stay() -> None:
     world = World()
     await world.settle()
+    await world.write_ledger()
 
     await world.change(bookiesPerZone=1)
     await world.settle()
 
     assert (await world.conditions())["Legal"] == ("False", "Blocked")
     assert "set it to 2 or more" in await world.message("Legal")
-    assert len(await names(world, PODS)) == 6
+    assert len(await names(world, PODS)) == 6 + len(await world.repairers())
 
 
 async def test_a_zone_that_is_not_named_any_more_is_not_removed() -> None:
     world = World()
     await world.settle()
+    await world.write_ledger()
 
     await world.change(zones=[{"name": "a"}, {"name": "b"}, {"name": "d"}])
     await world.settle()
 
     assert "StatefulSet log-c has bookies" in await world.message("Legal")
-    assert len(await names(world, PODS)) == 6
+    assert len(await names(world, PODS)) == 6 + len(await world.repairers())
 
 
 async def test_an_object_of_somebody_else_is_not_taken_over() -> None:
@@ -222,7 +230,7 @@ async def test_a_bookie_on_a_node_of_another_zone_is_told() -> None:
     await world.settle()
     pod = await world.kubernetes.get(PODS, SPACE, "log-b-1")
     assert pod is not None
-    world.kubernetes.put(PODS, {**pod, "spec": {"nodeName": "node-a"}})
+    world.kubernetes.put(PODS, {**pod, "spec": {**pod["spec"], "nodeName": "node-a"}})
 
     await world.settle()
 
@@ -256,6 +264,7 @@ async def test_what_could_not_be_applied_is_told_and_tried_again() -> None:
 
     world.fate = refuse
     await world.settle()
+    await world.turn()  # it tells what failed in the one before
     assert (await world.conditions())["Applied"] == ("False", "Failed")
     assert "forbidden: quota" in await world.message("Applied")
 

@@ -10,6 +10,8 @@ import pytest
 
 import zonekeeper
 from zonekeeper.client.base import errors
+from zonekeeper.log.base.errors import LogEnded
+from zonekeeper.metadata.commands.opening import StoreAwayError
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.operator.kubernetes.api import KubernetesError
@@ -33,8 +35,10 @@ MAKERS: Final[dict[type, Callable[[Callable[..., Trouble]], Trouble]]] = {
     Exception: lambda kind: kind("text"),
     errors.ClientError: lambda kind: kind("text", maybe_applied=True),
     errors.ForkedAfterUse: lambda kind: kind(),
+    LogEnded: lambda kind: kind("text", maybe_applied=False),
     errors.LedgerOpen: lambda kind: kind(LedgerId(7), "OPEN"),
     errors.MetadataFailed: lambda kind: kind("text", retryable=True, maybe_applied=True),
+    StoreAwayError: lambda kind: kind("text"),
     MalformedError: lambda kind: kind(next(iter(Flaw)), "text"),
     StoreError: lambda kind: kind("text", store="zk://a", path="/b", maybe_applied=True),
     KubernetesError: lambda kind: kind(409, "text", maybe_applied=True),

@@ -10,6 +10,7 @@ from tests.client.lab import Lab
 from tests.replication.decisions.test_checks_placement import topology
 from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.policy.rules import PlacementRules
 from zonekeeper.placement.promises import headroom
 from zonekeeper.placement.promises.headroom import Room, Usage
@@ -40,6 +41,17 @@ def test_a_zones_usage_is_the_sum_of_its_bookies() -> None:
     infos = {BookieId(name): info(name) for name in names}
     whole = Usage(capacity_bytes=300, used_bytes=120)
     assert usage.by_zone(topology(), infos, rules=RULES) == {A: whole, B: whole, C: whole}
+
+
+def test_s178_a_disk_that_bookies_share_counts_once() -> None:
+    names = [f"{zone}-{number}" for zone in "abc" for number in range(3)]
+    infos = {BookieId(name): info(name, total=900, free=540) for name in names}
+    on_one_disk = Topology(replace(one, sharers=9) for one in topology())
+
+    found = usage.by_zone(on_one_disk, infos, rules=RULES)
+
+    third = Usage(capacity_bytes=300, used_bytes=120)
+    assert found == {A: third, B: third, C: third}
 
 
 def test_one_bookie_that_is_not_known_leaves_its_zone_unknown() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import logging
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -355,3 +356,31 @@ async def test_no_more_ledgers_are_under_way_than_there_are_workers(
                 machine.door.release()
         await at.until(lambda: replicator.metrics.ledgers_repaired == len(writers))
     assert payload(0).startswith(b"entry 0")
+
+
+@played()
+async def test_an_obstacle_is_told_once_and_what_was_repaired_as_a_sum(
+    at: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="zonekeeper.replication.repair")
+    stuck = await at.written(5)
+    await at.lose(*stuck.ensemble)
+    await at.mark(stuck.ledger_id, stuck.ensemble[0])
+    async with replicating(at) as replicator:
+        await asyncio.sleep(120)
+        assert replicator.metrics.failed[RepairTrouble.NO_SOURCE] > 1
+        told = [text for text in caplog.messages if text.startswith(RepairTrouble.NO_SOURCE)]
+        assert len(told) == 1
+        for bookie in stuck.ensemble[1:]:
+            await at.bring_back(bookie)
+        while not replicator.metrics.ledgers_repaired:  # noqa: ASYNC110 in virtual time
+            await asyncio.sleep(1)
+        await asyncio.sleep(30)
+        lost = sorted((await at.ledger(stuck.ledger_id)).bookies)
+        await at.lose(*lost)
+        await at.mark(stuck.ledger_id, lost[0])
+        await asyncio.sleep(120)
+        told = [text for text in caplog.messages if text.startswith(RepairTrouble.NO_SOURCE)]
+        assert len(told) == 2, "the ledger was done in between"
+    (repaired,) = [text for text in caplog.messages if text.startswith("repaired ")]
+    assert repaired.startswith("repaired 1 ledgers, ")

@@ -1,16 +1,21 @@
 """The pages of an autorecovery process: what nobody may miss is shown in every state of it."""
 
 import asyncio
+import dataclasses
+import json
 import random
+import socket
 
 from tests.replication import recovery_lab
 from tests.replication.recovery_lab import Recovering
 from zonekeeper.metadata.cluster.evidence import EvidenceKind, StoreEvidence
 from zonekeeper.metadata.ledgers import set_back
 from zonekeeper.metadata.store.background import alongside
-from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.replication.run import pages
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.replication.run import pages, settings
 from zonekeeper.replication.run.autorecovery import Autorecovery, Worker
+from zonekeeper.wire.running import page_identity
+from zonekeeper.wire.running.page_identity import ProcessIdentity, ProcessKind
 
 PROOFS = (StoreEvidence(bookie=BookieId("bk-a-0"), kind=EvidenceKind.IDS, known=50, found=9),)
 
@@ -29,3 +34,32 @@ async def test_metadata_that_was_set_back_is_a_page_also_before_the_first_look(
                 await asyncio.sleep(0.1)
     assert not process.view.looks
     assert '{alert="restored",severity="page",zone=""} 1' in pages.metrics(process).text
+
+
+@recovery_lab.played()
+async def test_a_page_says_which_process_it_is_also_before_the_store_is_reached(
+    it: Recovering,
+) -> None:
+    given = settings.parse({"metadata": "zk://h/x", "name": "auto-1", "zone": "a"}, {})
+    mine = ProcessIdentity(
+        kind=ProcessKind.AUTORECOVERY, name=BookieId("auto-1"), zone=ZoneName("a")
+    )
+    early = pages.begun(given, "1")
+    assert page_identity.of_state(json.loads(json.dumps(early))) == mine
+    assert early["unready"] == pages.UNREACHED
+
+    worker = Worker(name=given.name, chance=random.Random(1), wall_ms=it.wall_ms)
+    process = Autorecovery(it.client, worker)
+    shown = json.loads(pages.state(process, given, "1").text)
+    found = page_identity.of_state(shown)
+    assert found == dataclasses.replace(mine, instance=it.cluster.instance)
+    assert shown["version"] == "1"
+
+
+def test_its_pages_are_reached_at_the_advertised_host() -> None:
+    def advertised(**flags: str) -> str:
+        return settings.parse({"metadata": "zk://h/x", "name": "a", **flags}, {}).advertise
+
+    assert advertised(http="10.0.0.1:80", advertise="pod") == "pod"
+    assert advertised(http="[::1]:80") == "[::1]"
+    assert advertised(http="0.0.0.0:80") == socket.gethostname()

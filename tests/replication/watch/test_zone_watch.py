@@ -4,6 +4,7 @@ What it makes of outages is told in ``tests/zone_scenarios``.
 """
 
 import itertools
+import logging
 
 import pytest
 
@@ -302,3 +303,22 @@ async def test_who_is_registered_is_read_anew_however_far_the_view_is_behind(
     await world.wait(8 * SECOND)  # the next evaluation is over; the view shows the zone yet
     assert len(world.watches[0].view.missing) == 0
     assert await world.state(A) == _SUSPECT_HELD
+
+
+@played()
+async def test_evaluations_that_are_left_out_are_told_when_they_begin_and_when_they_end(
+    world: GateWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="zonekeeper.replication.watch")
+    path = world.cluster.root.beside("zones/a")
+    good = await world.put(path, b"{")
+    await world.wait(7 * MINUTE)
+    assert world.watches[0].watch.counters.skipped_total > 1
+    assert good is not None
+    await world.put(path, good)
+    await world.wait(2 * MINUTE)
+    told = [text for text in caplog.messages if "evaluated" in text]
+    assert [text.partition(",")[0] for text in told] == [
+        "nothing is evaluated now",
+        "zones are evaluated again",
+    ]

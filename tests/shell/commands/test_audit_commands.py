@@ -12,6 +12,7 @@ from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.shell.commands.audit import audit
+from zonekeeper.shell.reaching import progressing
 
 STRICT, SOFT = ("a-0", "b-0", "c-0"), ("a-0", "a-1", "b-0")
 FAIL = ("a-0", "a-1")
@@ -141,3 +142,19 @@ def test_wrong_input_is_refused(world: LiveWorld, words: list[str], reason: str)
     result = world.call(audit, *words)
     assert result.exit_code == 2
     assert reason in result.stderr
+
+
+@pytest.mark.parametrize("words", [("placement",), ("lose", "--zone", "a"), ("open",)], ids=str)
+def test_s179_an_audit_says_how_far_it_is_and_its_answer_is_unharmed(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    world.build()
+    with_ledgers(world, ledger(STRICT), ledger(STRICT))
+    monkeypatch.setattr(progressing, "FIRST_LINE_S", 0.0)
+
+    loud = world.call(audit, *words, "--output", "json")
+    quiet = world.call(audit, *words, "--output", "json", "--quiet")
+
+    assert loud.stderr.splitlines() == ["1 ledgers done", "2 ledgers done"]
+    assert quiet.stderr == ""
+    assert json.loads(loud.stdout) == json.loads(quiet.stdout)

@@ -276,6 +276,9 @@ def test_a_dry_run_of_a_recovery_counts_and_changes_nothing(world: LiveWorld) ->
     ("words", "reason"),
     [
         (["show", "nobody"], "there is no bookie nobody; there are bk-a-0, "),
+        (["show", "bk-a0"], "; did you mean bk-a-0"),
+        (["decommission", "bk-a0", "--yes", *WHO], "; did you mean bk-a-0"),
+        (["recover", "bk-a0", "--yes", *WHO], "; did you mean bk-a-0"),
         (["readonly", "nobody", "--yes", *WHO], "there is no bookie nobody"),
         (["readonly", "bk-a-0", "--yes", *WHO], "bk-a-0 is not registered"),
         (["decommission", "nobody", "--yes", *WHO], "there is no bookie nobody"),

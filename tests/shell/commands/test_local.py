@@ -18,7 +18,7 @@ from zonekeeper.metadata.cluster import elections, zone_store
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.placement.zones.zone_records import ZoneRecord
-from zonekeeper.shell.local import local_state, local_zookeeper
+from zonekeeper.shell.local import local_room, local_state, local_zookeeper
 from zonekeeper.shell.local.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.processes
@@ -42,6 +42,7 @@ def test_a_cluster_lives_through_kills_and_keeps_what_it_was_told(world: LocalWo
     assert world.column("registration") == dict.fromkeys(BOOKIES, "writable")
     assert {one["process"] for one in world.autorecovery().values()} == {"running"}
     ledger_id = asyncio.run(write(world))
+    assert max(asyncio.run(rooms(world))) <= local_room.CAPACITY_BYTES_MAX, "S177"
 
     assert world.data("kill-bookie", "bk-a-0")["killed"] == ["bk-a-0"]
     assert world.data("kill-autorecovery", "auto-0")["killed"] == ["auto-0"]
@@ -134,6 +135,12 @@ async def write(world: LocalWorld) -> int:
         async with await client.create() as writer:
             await writer.append_many([b"first", b"second"])
         return writer.ledger_id
+
+
+async def rooms(world: LocalWorld) -> list[int]:
+    """Give what each bookie counts as the size of its disk."""
+    async with connect(LocalCluster(world.folder).address) as client:
+        return [bookie.total_bytes or 0 for bookie in client.bookies.topology]
 
 
 async def read(world: LocalWorld, ledger_id: int) -> list[bytes]:

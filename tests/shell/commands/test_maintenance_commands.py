@@ -80,6 +80,7 @@ def test_a_unit_is_declared_once_and_then_all_or_nothing(world: LiveWorld) -> No
     ("words", "reason"),
     [
         (("start", "--zone", "d", *START[3:]), "no bookie stands in zone d: the zones are a, b, c"),
+        (("start", "--zone", "A", *START[3:]), "the zones are a, b, c; did you mean a?"),
         ((*START, "--upgrade-domain", "ud-7"), "no bookie stands in ud-7 of zone a"),
         ((*START[:4], "3h", *START[5:]), "may last up to 2h (zoneWatch.maintenanceMax), not 3h"),
         ((*START[:4], "30", *START[5:]), "write a whole number and ms, s, m, h or d"),

@@ -11,24 +11,42 @@ from click.testing import CliRunner
 from tests.shell import typed_runbooks
 from tests.shell.typed_runbooks import Typed
 from tests.support.checkout_root import ROOT
-from zonekeeper.operator.kubernetes.api import CLUSTER_LABEL, INSTANCE_LABEL
+from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.kubernetes.api import (
+    CLUSTER_LABEL,
+    FORMATS_LABEL,
+    INSTANCE_LABEL,
+    KEEPS_LABEL,
+    REPAIRS_LABEL,
+)
+from zonekeeper.operator.roll.gates import RollGate
 from zonekeeper.placement.zones import zone_alerts
 from zonekeeper.placement.zones.losses import HeldBy
 from zonekeeper.placement.zones.zone_effects import Alert
 from zonekeeper.replication.view import held_back
 from zonekeeper.shell.commands.runbook import runbook
+from zonekeeper.shell.monitoring import alert_rules
+from zonekeeper.shell.reports import second_hand_text
 from zonekeeper.shell.runbooks import shelf
 
 #: What ``kubectl`` of a person does here: the words of a verb, and its options with a value.
-VERBS = {"get", "describe", "delete"}
-KINDS = {"pod", "pods", "pvc", "node", "statefulset"}
-VALUED = {"-l", "-L", "-o", "-n"}
-FLAGS = {"--show-labels", "--force"}
+VERBS = {"get", "describe", "delete", "logs"}
+KINDS = {
+    *("pod", "pods", "pvc", "node", "nodes", "statefulset", "controllerrevision", "deployments"),
+    *("lease", "events"),
+}
+VALUED = {"-l", "-L", "-o", "-n", "--field-selector"}
+FLAGS = {"--show-labels", "--force", "--all-namespaces", "--previous"}
 FORMS = {"yaml", "wide"}
-LABELS = {CLUSTER_LABEL, INSTANCE_LABEL}
+#: On the operator's own pods.
+NAME_LABEL = "app.kubernetes.io/name"
+LABELS = {
+    *(CLUSTER_LABEL, FORMATS_LABEL, INSTANCE_LABEL, KEEPS_LABEL, REPAIRS_LABEL),
+    *(NAME_LABEL, desired.DEFAULT_ZONE_LABEL),
+}
 KUBECTL = {
     "kind": "pod",
-    **dict.fromkeys(("name", "pod", "node", "claim", "statefulset", "cluster"), "bk-0"),
+    **dict.fromkeys(("name", "pod", "node", "claim", "statefulset", "cluster", "zone"), "bk-0"),
 }
 
 
@@ -59,7 +77,7 @@ def test_a_runbook_is_printed_as_it_is_in_the_package() -> None:
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("zoneheld", "did you mean zoneHeld"), ("unreachble", "did you mean Unreachable")],
+    [("zoneheld", "did you mean zoneHeld"), ("rootinuse", "did you mean RootInUse")],
 )
 def test_a_wrong_name_is_refused_with_what_may_be_meant(name: str, meant: str) -> None:
     result = CliRunner().invoke(runbook, [name])
@@ -92,7 +110,8 @@ def test_each_alert_of_what_is_held_back_has_a_runbook_of_its_name() -> None:
 
 
 def test_each_runbook_is_of_a_predicate_or_an_alert() -> None:
-    known = {*map(str, HeldBy), *map(str, Alert), *held_back.SEVERITIES}
+    known = {*map(str, HeldBy), *map(str, Alert), *held_back.SEVERITIES, second_hand_text.RUNBOOK}
+    known |= {*map(str, RollGate)} | {rule.runbook for rule in alert_rules.RULES}
     operators = {name for name in shelf.pages() if name[0].isupper()}  # tests/operator holds these
     assert set(shelf.pages()) - operators <= known
 
@@ -109,7 +128,7 @@ def test_each_command_for_kubernetes_names_what_there_is(one: Typed) -> None:
     _, verb, kind, *rest = shlex.split(one.filled(KUBECTL))
     crd = yaml.safe_load((ROOT / "manifests" / "crds" / "bookieclusters.yaml").read_text())
     assert verb in VERBS
-    assert kind in KINDS | {*crd["spec"]["names"]["shortNames"]}
+    assert kind.partition("/")[0] in KINDS | {*crd["spec"]["names"]["shortNames"]}
     while rest:
         word = rest.pop(0)
         assert not word.startswith("-") or word in VALUED | FLAGS, word

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -116,11 +117,47 @@ def test_its_own_commands_go_before_published_ones() -> None:
     assert CliRunner().invoke(top, ["greet"]).stdout == "own\n"
 
 
-def test_an_unknown_command_is_refused() -> None:
-    found = CliRunner().invoke(main, ["plcement"])
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("plcement explain", "No such command 'plcement'. Did you mean 'placement'?"),
+        ("zone", "No such command 'zone'. Did you mean 'zones'?"),
+        ("zones stat", "No such command 'stat'. Did you mean 'status'?"),
+        ("bookie cookie shw", "No such command 'shw'. Did you mean 'show'?"),
+        ("zones status --outpt json", "No such option '--outpt'. Did you mean '--output'?"),
+        ("--versoin", "No such option '--versoin'. Did you mean '--version'?"),
+        ("qqqq", "No such command 'qqqq'."),
+    ],
+)
+def test_s174_a_wrong_word_is_refused_with_the_word_that_is_like_it(typed: str, said: str) -> None:
+    found = CliRunner().invoke(main, typed.split())
 
     assert found.exit_code == 2
-    assert "No such command" in found.stderr
+    assert found.stderr.splitlines()[-1] == f"Error: {said}"
+
+
+def test_a_wrong_word_loads_no_command(written: Path) -> None:
+    (written / "breaks_too.py").write_text("raise AssertionError('loaded')")
+
+    found = CliRunner().invoke(host(("other", "breaks_too:commands")), ["othr"])
+
+    assert "Did you mean 'other'?" in found.stderr
+
+
+def test_the_version_is_that_of_what_is_installed_and_where_it_is() -> None:
+    found = CliRunner().invoke(main, ["--version"])
+
+    assert found.exit_code == 0
+    name, version, python, where = found.stdout.split(maxsplit=3)
+    assert (name, version) == ("zonekeeper", f"{metadata.version('zonekeeper')},")
+    assert (python, where.split(", ")[0]) == ("Python", sys.version.split()[0])
+    assert where.rstrip().split(", ")[1] == str(Path(hosting.__file__).parents[2])
+
+
+def test_without_an_installation_the_version_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosting, "_DISTRIBUTION", "no-such-distribution")
+
+    assert "an unknown version (it runs without being installed)" in hosting.installed()
 
 
 def test_without_the_shell_extra_it_says_which_one_is_needed() -> None:

@@ -99,16 +99,18 @@ def test_one_that_is_stopped_runs_frozen_until_it_goes_on(ours: ProcessMark) -> 
     os.close(parent)
 
 
-def test_no_setting_of_ours_comes_to_it_from_the_environment(
+def test_of_our_settings_only_those_of_the_log_come_to_it_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ZONEKEEPER_ZONE", "z")
     monkeypatch.setenv("SOMETHING_ELSE", "kept")
-    code = "import os; print(os.environ.get('ZONEKEEPER_ZONE'), os.environ['SOMETHING_ELSE'])"
+    monkeypatch.setenv("ZONEKEEPER_LOG_FORMAT", "json")
+    names = ("ZONEKEEPER_ZONE", "SOMETHING_ELSE", "ZONEKEEPER_LOG_FORMAT")
+    code = f"import os; print(*map(os.environ.get, {names}))"
     mark = local_processes.start([*local_processes.PYTHON, "-c", code], tmp_path / "out")
     asyncio.run(local_processes.ended(mark))
 
-    assert (tmp_path / "out").read_text() == "None kept\n"
+    assert (tmp_path / "out").read_text() == "None kept json\n"
 
 
 def test_it_has_a_session_of_its_own(ours: ProcessMark) -> None:

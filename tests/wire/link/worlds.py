@@ -20,8 +20,9 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.links import AppendLane, BookieLink, LinkSettings
 from zonekeeper.wire.contract.pipes import Pipe
-from zonekeeper.wire.formats import carriers, digests, entries, errors, frames, openings
+from zonekeeper.wire.formats import carriers, digests, entries, errors, frames, openings, versions
 from zonekeeper.wire.formats.frames import Flags, Frame
+from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.grpc import grpc_link, grpc_server, tls
 from zonekeeper.wire.host.serving import Host, HostLimits
 from zonekeeper.wire.link.stream_link import StreamLink
@@ -65,6 +66,8 @@ class CountingPipe:
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
         self.came = self.left = 0
+        #: The version bytes of the carriers that came and left.
+        self.versions: set[int] = set()
         self._more = asyncio.Event()
 
     @property
@@ -80,11 +83,13 @@ class CountingPipe:
 
     async def send(self, message: bytes) -> None:
         await self._pipe.send(message)
-        self.left += len(carriers.parse(message))
+        self.versions.add(message[4])
+        self.left += int.from_bytes(message[16:20], "big")
 
     async def receive(self) -> bytes | None:
         message = await self._pipe.receive()
         if message is not None and message.startswith(carriers.MAGIC):
+            self.versions.add(message[4])
             self.came += int.from_bytes(message[16:20], "big")
             self._more.set()
         return message
@@ -93,15 +98,20 @@ class CountingPipe:
 class WatchedHost(Host):
     """A host that says when an Append stream has ended, and what went through each."""
 
-    def __init__(self, bookie: service.BookieService, limits: HostLimits) -> None:
-        super().__init__(bookie, limits)
+    def __init__(
+        self,
+        bookie: service.BookieService,
+        limits: HostLimits,
+        speaks: WireVersions | None = versions.SPOKEN,
+    ) -> None:
+        super().__init__(bookie, limits, speaks=speaks)
         self.stream_ended = asyncio.Event()
         self.pipes: list[CountingPipe] = []
 
-    async def serve_appends(self, pipe: Pipe) -> None:
+    async def serve_appends(self, pipe: Pipe, wire_version: int = 1) -> None:
         self.pipes.append(CountingPipe(pipe))
         try:
-            await super().serve_appends(self.pipes[-1])
+            await super().serve_appends(self.pipes[-1], wire_version)
         finally:
             self.stream_ended.set()
 
@@ -114,6 +124,7 @@ class World(ABC):
         self.disk = Disk()
         self.limits = HostLimits()
         self.bookie = ReferenceBookie(BOOKIE, self.disk)
+        self.speaks: WireVersions | None = versions.SPOKEN
         self.host = WatchedHost(self.bookie, self.limits)
         self.links: list[StreamLink] = []
 
@@ -153,7 +164,7 @@ class GrpcWorld(World):
         self._port = 0
 
     async def start(self) -> None:
-        self.host = WatchedHost(self.bookie, self.limits)
+        self.host = WatchedHost(self.bookie, self.limits, self.speaks)
         self._server = grpc_server.GrpcServer(
             self.host, f"127.0.0.1:{self._port}", name=BOOKIE, credentials=None
         )
@@ -197,7 +208,7 @@ class TwinWorld(World):
         )
 
     async def start(self) -> None:
-        self.host = WatchedHost(self.bookie, self.limits)
+        self.host = WatchedHost(self.bookie, self.limits, self.speaks)
         self.network.put_up(BOOKIE, self.host)
 
     async def crash(self) -> None:

@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from zonekeeper.placement.base.troubles import Refusal, Trouble
-from zonekeeper.wire.running import running
+from zonekeeper.wire.running import last_words, running
 from zonekeeper.wire.running.running import RefusedStartError, StoppedError, StopRequest
 
 LIMIT_S = 60
@@ -117,9 +118,37 @@ async def test_a_life_that_is_cancelled_and_was_not_told_to_stop_does_not_end_we
         await running.run(life, stop_limit_s=LIMIT_S)
 
 
+async def test_the_words_of_a_trouble_are_left_in_a_file_on_one_line(tmp_path: Path) -> None:
+    async def life(_: StopRequest) -> None:
+        raise RefusedStartError("wrong cookie:\n  another disk")
+
+    file = tmp_path / "last-words"
+    file.write_text("of an earlier start, and longer than the new ones are")
+    with pytest.raises(RefusedStartError):
+        await running.run(life, stop_limit_s=LIMIT_S, last_words_in=file)
+    assert file.read_text() == "wrong cookie: another disk"
+
+
+async def test_words_that_cannot_be_left_do_not_hide_the_trouble(tmp_path: Path) -> None:
+    async def life(_: StopRequest) -> None:
+        raise Trouble("the store is away")
+
+    with pytest.raises(StoppedError, match="the store is away"):
+        await running.run(life, stop_limit_s=LIMIT_S, last_words_in=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words", ["x" * 5_000, "x" + "\u00e4" * 5_000, "\u00e4" * 5_000, "\U0001f600" * 5_000, "\ud800"]
+)
+def test_last_words_fit_into_what_a_kubelet_reads(words: str) -> None:
+    line = last_words.one_line(words)
+    assert len(line) <= last_words.BYTES_MAX < len(line) + 4 or len(words) == 1
+    line.decode()
+
+
 _STUCK = """
 import asyncio, logging
-from zonekeeper.wire.running import running
+from zonekeeper.wire.running import last_words, running
 
 async def life(stop):
     print("up", flush=True)

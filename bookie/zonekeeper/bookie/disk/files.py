@@ -15,6 +15,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -27,6 +28,10 @@ BLOCK_BYTES = 4096
 #: Errors of a shortage: room, open files or memory are lacking now. The device itself is well.
 SHORTAGES = frozenset({errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
+#: What a folder with a stated capacity leaves of a disk that others use as well.
+DISK_LEFT_BYTES = 64 << 20
+#: The unit of ``st_blocks``, whatever the disk's own is.
+_COUNTED_BLOCK_BYTES = 512
 #: The most buffers of one vectored write on Linux.
 _BUFFERS_MAX = 1024
 
@@ -246,10 +251,16 @@ class RealFile:
 
 
 class RealFileSystem:
-    """A folder of the operating system, which must exist."""
+    """A folder of the operating system, which must exist.
 
-    def __init__(self, folder: Path) -> None:
+    With a stated capacity the folder counts as a device of that size: what its own files take is
+    used, and what others keep on the disk is not. The disk itself ends it, too: the folder never
+    counts as free what the disk has not, nor the last ``DISK_LEFT_BYTES`` of it.
+    """
+
+    def __init__(self, folder: Path, *, capacity_bytes: int | None = None) -> None:
         self._folder = folder
+        self._capacity_bytes = capacity_bytes
         self._directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
     def close(self) -> None:
@@ -304,11 +315,30 @@ class RealFileSystem:
     def space(self) -> Space:
         """Give the room on the device; room that is reserved for root does not count as free."""
         found = os.fstatvfs(self._directory)
+        free_bytes = found.f_bavail * found.f_frsize
+        if self._capacity_bytes is not None:
+            return stated(self._capacity_bytes, self._taken_bytes(), free_bytes)
         return Space(
             total_bytes=found.f_blocks * found.f_frsize,
-            free_bytes=found.f_bavail * found.f_frsize,
+            free_bytes=free_bytes,
             device=os.fstat(self._directory).st_dev,
         )
+
+    def _taken_bytes(self) -> int:
+        """Give the bytes of the disk that the files of the folder take, at any depth."""
+        taken_bytes = 0
+        for _, _, names, directory in os.fwalk(".", dir_fd=self._directory):
+            for name in names:
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                    taken_bytes += found.st_blocks * _COUNTED_BLOCK_BYTES
+        return taken_bytes
+
+
+def stated(capacity_bytes: int, taken_bytes: int, disk_free_bytes: int) -> Space:
+    """Give the room of a folder with a stated capacity, on a disk that has so much left."""
+    left_bytes = min(capacity_bytes - taken_bytes, disk_free_bytes - DISK_LEFT_BYTES)
+    return Space(total_bytes=capacity_bytes, free_bytes=max(0, left_bytes))
 
 
 def check_name(name: str) -> None:

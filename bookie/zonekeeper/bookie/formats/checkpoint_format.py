@@ -68,6 +68,8 @@ Read: TypeAlias = Callable[[int, int], bytes]
 PIECE_BYTES: Final = 1 << 20
 
 VERSION: Final = 3
+#: The earliest version that is read.
+VERSION_MIN: Final = 1
 #: From this version on there is a file that says how far the log is known to be on the disk.
 _LOG_END_SINCE: Final = 3
 _MAGIC: Final = b"ZKCP"

@@ -113,6 +113,11 @@ def load(files: FileSystem, folder: str | None = None) -> int | None:
     try:
         return parse(file.read(0, _SIZE + 1))
     except FormatError as fault:
+        if fault.fault is Fault.VERSION:
+            raise UntrustedDiskError(
+                f"the file {NAME!r} in the {_called(folder)} was written by a newer zonekeeper "
+                f"({fault}): start that version; nothing is lost"
+            ) from fault
         raise UntrustedDiskError(
             f"the file {NAME!r} in the {_called(folder)} is damaged ({fault}), so that this disk "
             "may be an older state of itself: restore it, or empty the folder and use "

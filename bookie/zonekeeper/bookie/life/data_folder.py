@@ -35,13 +35,22 @@ class HeldFolders:
 
 
 @contextmanager
-def all_held(data: Path, journal: Path | None, ledgers: Sequence[Path]) -> Iterator[HeldFolders]:
-    """Open and lock all folders of a bookie; by default each is the data folder."""
+def all_held(
+    data: Path,
+    journal: Path | None,
+    ledgers: Sequence[Path],
+    *,
+    capacity_bytes: int | None = None,
+) -> Iterator[HeldFolders]:
+    """Open and lock all folders of a bookie; by default each is the data folder.
+
+    ``capacity_bytes``: the stated capacity of each folder; None: that of its device.
+    """
     with ExitStack() as stack:
         opened: dict[Path, RealFileSystem] = {}
         for path in (data, journal or data, *ledgers):
             if path not in opened:
-                opened[path] = stack.enter_context(held(path))
+                opened[path] = stack.enter_context(held(path, capacity_bytes=capacity_bytes))
         yield HeldFolders(
             folders={None if path == data else str(path): opened[path] for path in opened},
             journal=opened[journal or data],
@@ -50,14 +59,14 @@ def all_held(data: Path, journal: Path | None, ledgers: Sequence[Path]) -> Itera
 
 
 @contextmanager
-def held(path: Path) -> Iterator[RealFileSystem]:
+def held(path: Path, *, capacity_bytes: int | None = None) -> Iterator[RealFileSystem]:
     """Open a folder and lock it for this process; make the folder, but not its parents.
 
     Raises ``OSError`` with words for a person. The lock ends with the process, in any case.
     """
     with explained(f"{path} cannot be used"):
         path.mkdir(exist_ok=True)
-        files = RealFileSystem(path)
+        files = RealFileSystem(path, capacity_bytes=capacity_bytes)
     try:
         with explained(f"{path} cannot be written"):
             lock = os.open(path / identity.LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)

@@ -19,6 +19,7 @@ from typing import Final
 from zonekeeper.bookie.disk import whole_files
 from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.metadata.cluster.evidence import Knowledge
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.formats import checksums
 from zonekeeper.wire.formats.errors import Fault, FormatError
 
@@ -33,8 +34,15 @@ _SIZE: Final = _HEAD.size + _CRC.size
 _logger = logging.getLogger(__name__)
 
 
+class NewerFileError(Refusal):
+    """A newer zonekeeper wrote the file: what it knows must not be written over."""
+
+
 def load(files: FileSystem) -> Knowledge:
-    """Read what is kept; nothing is known if there is no file that can be read. Blocks."""
+    """Read what is kept; nothing is known if there is no file that can be read. Blocks.
+
+    Raises ``NewerFileError``.
+    """
     try:
         file = files.open(NAME)
     except FileNotFoundError:
@@ -42,6 +50,11 @@ def load(files: FileSystem) -> Knowledge:
     try:
         return parse(file.read(0, _SIZE + 1))
     except FormatError as fault:
+        if fault.fault is Fault.VERSION:
+            raise NewerFileError(
+                f"the file {NAME!r} was written by a newer zonekeeper ({fault}): start that "
+                "version; nothing is lost"
+            ) from fault
         _logger.warning("the file %r is damaged, and is made anew: %s", NAME, fault)
         return Knowledge()
     finally:

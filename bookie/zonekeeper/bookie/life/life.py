@@ -39,7 +39,7 @@ from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.formats.service_info import ReadOnlyReason
 from zonekeeper.metadata.ledgers import ledgers, vouchers
 from zonekeeper.metadata.store.errors import StoreError
-from zonekeeper.metadata.store.store import MetadataStore
+from zonekeeper.metadata.store.store import MetadataStore, SessionId
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.locations import Location
@@ -249,6 +249,8 @@ class Presence:
         self._conditions = conditions
         #: Set when the bookie is registered for the first time.
         self.begun = asyncio.Event()
+        #: The last registration that was logged: its side and its session.
+        self._told: tuple[Mode, SessionId | None] | None = None
         #: One task registers at a time, and reads the mode under this lock. So a task that waited
         #: does not register with an old mode.
         self._turn = asyncio.Lock()
@@ -290,6 +292,8 @@ class Presence:
         await self.begun.wait()  # what is seen first is then not from before the registration
         async with aclosing(self._registrar.taken_away(mode)) as lapses:
             async for _ in lapses:
+                _logger.warning("the registration was taken away; registering again")
+                self._told = None
                 await self._register()
 
     async def _register(self) -> None:
@@ -311,8 +315,17 @@ class Presence:
                 if not error.retryable:
                     raise
                 self._conditions.missing(REGISTERED, str(error))
+                _logger.debug("not registered: %s", error)
                 await asyncio.sleep(_RETRY_DELAY_MS / 1_000)
             else:
                 registered = wanted
+                self._log(mode)
         self._conditions.met(REGISTERED)
         self.begun.set()
+
+    def _log(self, mode: Mode) -> None:
+        """Log a registration: once for each side in each session."""
+        told = (mode, self._store.session.id)
+        if told != self._told:
+            self._told = told
+            _logger.info("registered as %s", mode.value, extra={"mode": mode.value})

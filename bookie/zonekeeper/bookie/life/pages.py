@@ -13,11 +13,14 @@ from zonekeeper.bookie.life.own_record import OwnRecord
 from zonekeeper.bookie.serving.collecting import Collector
 from zonekeeper.bookie.serving.measuring import Measures
 from zonekeeper.bookie.serving.service import BookieServer
+from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.placement.base.fields import Plain
+from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.formats import exposition
 from zonekeeper.wire.formats.exposition import Family, labelled, single
-from zonekeeper.wire.running import looking, process_figures, seam
+from zonekeeper.wire.running import looking, page_identity, process_figures, seam
 from zonekeeper.wire.running.looking import Page, Pages
+from zonekeeper.wire.running.page_identity import ProcessIdentity, ProcessKind
 
 
 @dataclass(slots=True)
@@ -32,6 +35,7 @@ class PagesView:
     bookie: BookieServer | None = None
     collector: Collector | None = None
     own_record: OwnRecord | None = None
+    store: MetadataStore | None = None
 
     def pages(self) -> Pages:
         """Give all pages, by their paths."""
@@ -44,9 +48,10 @@ class PagesView:
 
     def ready(self) -> Page:
         """Say whether the bookie can do its work, and if not, why."""
-        return looking.readiness(self._missing(), self.conditions.remarks)
+        return looking.readiness(self.missing(), self.conditions.remarks)
 
-    def _missing(self) -> dict[str, str]:
+    def missing(self) -> dict[str, str]:
+        """Give the conditions of readiness that are not met, by name, and why."""
         missing = self.conditions.unmet
         if self.begun is not None and (behind := self.begun.storage.backlog.trouble) is not None:
             missing["rewrite"] = behind
@@ -59,11 +64,20 @@ class PagesView:
         families = [
             Family(
                 "zonekeeper_bookie_info",
-                {(("bookie", self.name), ("version", self.version)): 1},
-                "The bookie and its version, as labels; always 1.",
+                {
+                    (
+                        ("bookie", self.name),
+                        ("version", self.version),
+                        ("zone", self._identity().zone or ""),
+                    ): 1
+                },
+                "The bookie, its version and its zone, as labels; always 1.",
             ),
-            single("zonekeeper_bookie_ready", not self._missing(), "1 if /readyz says so, else 0."),
+            single("zonekeeper_bookie_ready", not self.missing(), "1 if /readyz says so, else 0."),
             *process_figures.families(),
+            looking.store_connected(
+                connected=self.store is not None and self.store.session.connected
+            ),
             *self.measures.families(),
         ]
         if self.begun is not None and self.bookie is not None:
@@ -80,9 +94,10 @@ class PagesView:
     def state(self) -> Page:
         """Give the facts that a person needs first, as JSON."""
         found: dict[str, object] = {
+            **self._identity().plain(),
             "bookie": self.name,
-            "version": self.version,
-            "notReady": self._missing(),
+            page_identity.VERSION: self.version,
+            "notReady": self.missing(),
             "remarks": self.conditions.remarks,
         }
         if self.begun is not None and self.bookie is not None:
@@ -99,6 +114,18 @@ class PagesView:
                 "freeBytes": log.space.free_bytes,
             }
         return looking.as_json(found)
+
+    def _identity(self) -> ProcessIdentity:
+        """Say which process this is; instance and location are known once the cookie is."""
+        cookie = None if self.begun is None else self.begun.cookie
+        where = None if cookie is None else cookie.location
+        return ProcessIdentity(
+            kind=ProcessKind.BOOKIE,
+            name=BookieId(self.name),
+            instance=None if cookie is None else cookie.instance,
+            zone=None if where is None else where.zone,
+            upgrade_domain=None if where is None else where.upgrade_domain,
+        )
 
     def _restrictions(self, bookie: BookieServer) -> list[dict[str, Plain]]:
         """Give what keeps the bookie from new data: the reason, by whom, and since when."""

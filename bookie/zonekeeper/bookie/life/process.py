@@ -10,6 +10,7 @@ that fails ends the process at once.
 """
 
 import asyncio
+import logging
 import resource
 import socket
 import time
@@ -17,13 +18,21 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib import metadata
+from pathlib import Path
 from typing import Final
 
 import grpc
 
 from zonekeeper.bookie.disk.disks import ThreadDisk
 from zonekeeper.bookie.disk.files import SHORTAGES
-from zonekeeper.bookie.life import allocation, data_folder, identity, life, space
+from zonekeeper.bookie.life import (
+    allocation,
+    data_folder,
+    identity,
+    life,
+    own_formats,
+    space,
+)
 from zonekeeper.bookie.life.life import Begun, BookieGround, Conditions, Presence
 from zonekeeper.bookie.life.mode_telling import ModeTelling
 from zonekeeper.bookie.life.own_record import OwnRecord
@@ -38,7 +47,7 @@ from zonekeeper.bookie.serving.collecting import Collector
 from zonekeeper.bookie.serving.measuring import MeasuredBookie, Measures
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.bookie.storage.storage import Storage, StoragePolicy
-from zonekeeper.metadata.bookies import registration
+from zonekeeper.metadata.bookies import bookie_records, registration
 from zonekeeper.metadata.bookies.registration import Registrar
 from zonekeeper.metadata.cluster import joining
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -52,16 +61,21 @@ from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.running import looking, running
 from zonekeeper.wire.running.processes import explained
+from zonekeeper.wire.running.readiness import ReadinessLines
 from zonekeeper.wire.running.running import StopRequest
 
 #: The name of the index's folder in the data folder.
 INDEX_NAME: Final = "index"
 
 SERVER_GRACE_MS: Final = 500
+#: Drawn by the kernel at each start of the machine; its containers share it.
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 #: Reads of the newest entries come from memory, so more threads would not help.
 TAIL_THREADS: Final = 2
 #: The time for the rest of a stop, beside the drain: registration, links and disks.
 CLOSE_LIMIT_S: Final = 20.0
+
+_logger = logging.getLogger(__name__)
 
 
 async def run(settings: BookieSettings, chance: Chance, announce: Callable[[str], None]) -> None:
@@ -78,7 +92,9 @@ async def run(settings: BookieSettings, chance: Chance, announce: Callable[[str]
             await process.live(stack, chance)
 
     limit_s = settings.drain_timeout_ms / 1_000 + CLOSE_LIMIT_S
-    await running.run(lived, stop_limit_s=limit_s, words=_words)
+    await running.run(
+        lived, stop_limit_s=limit_s, words=_words, last_words_in=settings.termination_log
+    )
 
 
 def _words(trouble: BaseException) -> str:
@@ -116,6 +132,7 @@ class _Process:
         ground = await self._ground(stack)
         cluster = await joining.join(settings.metadata)
         stack.push_async_callback(cluster.store.close)
+        self._view.store = cluster.store
         await registration.refuse_foreign(cluster)
         mine = identity.of_bookie(
             settings.bookie_id,
@@ -133,7 +150,9 @@ class _Process:
             chance=chance,
         )
         stack.push_async_callback(begun.storage.close)
-        self._conditions.met(life.STORAGE)
+        self._read_disk(begun)
+        formats = own_formats.of_this_release()
+        await bookie_records.tell_formats(cluster, settings.bookie_id, formats)
         async with asyncio.TaskGroup() as tasks:
             bookie = self._bookie(begun, tasks)
             bookie.vouched = life.vouched_in(cluster, begun.cookie.bookie)
@@ -148,7 +167,9 @@ class _Process:
             async with _served(host, settings.listen, name, credentials) as port:
                 self._conditions.met(life.SERVING)
                 registrar = self._registrar(cluster, begun, port, http_port)
-                room = RoomPublisher(registrar, begun.storage.room, now_ms=_now_ms)
+                room = RoomPublisher(
+                    registrar, begun.storage.room, now_ms=_now_ms, machine=await _machine()
+                )
                 await room.look()
                 housekeeping.append(tasks.create_task(room.run(self._settings.disk_check_ms)))
                 presence = Presence(
@@ -160,12 +181,8 @@ class _Process:
                 housekeeping += self._telling(cluster, begun, bookie, tasks)
                 await presence.begun.wait()
                 await naming.begun.wait()
-                unused = f", gets no ledgers: {naming.trouble}" if naming.trouble else ""
-                self._announce(
-                    f"ready: bookie {settings.bookie_id} at {begun.cookie.location}, "
-                    f"grpc {settings.advertise}:{port}, http {settings.http.host}:{http_port}, "
-                    f"boot {begun.boot_epoch}{unused}"
-                )
+                self._say_ready(begun, port, http_port, naming.trouble)
+                housekeeping.append(tasks.create_task(ReadinessLines(self._view.missing).run()))
                 await self._stop.heard()
                 for task in (keeping, *housekeeping):
                     task.cancel()
@@ -173,12 +190,59 @@ class _Process:
                 await presence.leave()
                 await self._drain(bookie, begun.storage, writer)
 
+    def _read_disk(self, begun: Begun) -> None:
+        """Note that the disk was read, and log what was found."""
+        self._conditions.met(life.STORAGE)
+        settings, space = self._settings, begun.storage.log.space
+        journal, ledgers = settings.journal or settings.data, settings.ledger_dirs
+        _logger.info(
+            "started: bookie %s at %s, boot %d, version %s; data %s, journal %s; "
+            "%d ledgers, %d of %d bytes free; metadata %s",
+            settings.bookie_id,
+            begun.cookie.location,
+            begun.boot_epoch,
+            self._view.version,
+            settings.data,
+            journal,
+            len(begun.storage.memory.ledgers),
+            space.free_bytes,
+            space.total_bytes,
+            settings.metadata,
+            extra={
+                "zone": _location(begun).zone,
+                "boot_epoch": begun.boot_epoch,
+                "version": self._view.version,
+                "data": settings.data,
+                "journal": journal,
+                "ledger_dirs": list(map(str, ledgers or (settings.data,))),
+                "ledgers": len(begun.storage.memory.ledgers),
+                "free_bytes": space.free_bytes,
+                "total_bytes": space.total_bytes,
+            },
+        )
+
+    def _say_ready(self, begun: Begun, port: int, http_port: int, unnamed: str | None) -> None:
+        settings = self._settings
+        unused = f", gets no ledgers: {unnamed}" if unnamed else ""
+        self._announce(
+            f"ready: bookie {settings.bookie_id} at {begun.cookie.location}, "
+            f"grpc {settings.advertise}:{port}, http {settings.http.host}:{http_port}, "
+            f"boot {begun.boot_epoch}{unused}"
+        )
+        address = f"{settings.advertise}:{port}"
+        _logger.info("ready: serving clients at %s%s", address, unused, extra={"address": address})
+
     async def _ground(self, stack: AsyncExitStack) -> BookieGround:
         settings = self._settings
         others = {"--journal": settings.journal, "--ledger-dirs": settings.ledger_dirs}
         with explained(", ".join(["--data", *(flag for flag, given in others.items() if given)])):
             held = stack.enter_context(
-                data_folder.all_held(settings.data, settings.journal, settings.ledger_dirs)
+                data_folder.all_held(
+                    settings.data,
+                    settings.journal,
+                    settings.ledger_dirs,
+                    capacity_bytes=settings.capacity_bytes,
+                )
             )
         return BookieGround(
             folders=held.folders,
@@ -286,6 +350,14 @@ def _location(begun: Begun) -> Location:
     location = begun.cookie.location
     assert location is not None, "a bookie without a location does not start"
     return location
+
+
+async def _machine() -> str:
+    """Give what this start of this machine alone has, so that a disk can be named by it."""
+    try:
+        return (await asyncio.to_thread(_BOOT_ID.read_text)).strip()
+    except OSError:
+        return ""
 
 
 def _now_ms() -> int:

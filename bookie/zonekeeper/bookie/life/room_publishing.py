@@ -16,13 +16,14 @@ goes into the registration that stands, and ``Presence`` alone makes that one.
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from zonekeeper.bookie.disk.files import Space
 from zonekeeper.metadata.bookies.registration import Registrar
-from zonekeeper.metadata.formats.service_info import PublishedRoom
+from zonekeeper.metadata.formats.service_info import DISK_NAME_CHARS, PublishedRoom
 from zonekeeper.metadata.store.errors import StoreError
 
 #: A room has moved when its free or total bytes differ by this share of what was published,
@@ -35,18 +36,27 @@ PUBLISHED_EVERY_MS: Final = 60_000
 _logger = logging.getLogger(__name__)
 
 
-def of_space(space: Space) -> PublishedRoom | None:
-    """Give the room that a device's space is; None: the device does not say what it has."""
+def of_space(space: Space, machine: str = "") -> PublishedRoom | None:
+    """Give the room that a device's space is; None: the device does not say what it has.
+
+    ``machine`` is what this start of the machine alone has. It and the device's number name the
+    disk, so that bookies on one disk are seen to share it. Several devices, or a stated capacity,
+    are no disk that is shared.
+    """
     if space.total_bytes <= 0:
         return None
     free = min(max(0, space.free_bytes), space.total_bytes)
-    return PublishedRoom(free_bytes=free, total_bytes=space.total_bytes)
+    named = f"{machine} {space.device}".encode() if machine and space.device else None
+    disk = None if named is None else hashlib.sha256(named).hexdigest()[:DISK_NAME_CHARS]
+    return PublishedRoom(free_bytes=free, total_bytes=space.total_bytes, disk=disk)
 
 
 def has_moved(published: PublishedRoom | None, now: PublishedRoom | None) -> bool:
     """Is the published room too far from the room of now?"""
     if published is None or now is None:
         return published is not now
+    if published.disk != now.disk:
+        return True
     grown = abs(now.total_bytes - published.total_bytes)
     if grown >= MOVED_SHARE * published.total_bytes:
         return True
@@ -63,8 +73,10 @@ class RoomPublisher:
         space: Callable[[], Awaitable[Space]],
         *,
         now_ms: Callable[[], int],
+        machine: str = "",
     ) -> None:
-        """``now_ms`` never goes back."""
+        """``now_ms`` never goes back; ``machine``: see ``of_space``."""
+        self._machine = machine
         self._registrar = registrar
         self._space = space
         self._now_ms = now_ms
@@ -84,7 +96,7 @@ class RoomPublisher:
     async def look(self) -> None:
         """Look once, and publish; before the registration this goes into the registration."""
         try:
-            room = of_space(await self._space())
+            room = of_space(await self._space(), self._machine)
         except OSError as error:
             _logger.warning("the room of the bookie is not known now: %s", error)
             return

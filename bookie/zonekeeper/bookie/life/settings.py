@@ -14,7 +14,7 @@ from zonekeeper.bookie.serving.collecting import Collecting
 from zonekeeper.bookie.storage.compaction import Compacting
 from zonekeeper.metadata.formats import cookies
 from zonekeeper.metadata.stores.settings import METADATA, address
-from zonekeeper.placement.base import locations, settings, upgrade_domains
+from zonekeeper.placement.base import locations, settings, units, upgrade_domains
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.settings import BadSettingError, GivenSettings, Setting
@@ -23,10 +23,9 @@ from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
-from zonekeeper.wire.running import seam
-
-#: Addresses that mean every address of the machine, so clients cannot use them.
-_EVERYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 they are recognised here, not bound
+from zonekeeper.wire.running import logs, seam
+from zonekeeper.wire.running.bookie_config import CAPACITY_BYTES_MIN
+from zonekeeper.wire.running.logs import LogSettings
 
 DATA: Final = Setting(
     name="data",
@@ -35,6 +34,13 @@ DATA: Final = Setting(
     required=True,
     help="The data folder: all that --journal and --ledger-dirs do not name is kept here; an "
     "absolute path on a disk of its own.",
+)
+TERMINATION_LOG: Final = Setting(
+    name="termination-log",
+    variable=seam.TERMINATION_LOG,
+    shown_as="FILE",
+    help="Where to leave in one line why the bookie does not start or go on: the file from which "
+    "Kubernetes takes a container's last words.",
 )
 SETTINGS: Final = (
     METADATA,
@@ -63,6 +69,7 @@ SETTINGS: Final = (
     DATA,
     Setting(
         name="journal",
+        variable=seam.JOURNAL,
         shown_as="DIR",
         help="A folder on a device of its own for arrival segments, which are written and synced "
         "at once. It can never be changed, nor can --ledger-dirs.",
@@ -131,6 +138,14 @@ SETTINGS: Final = (
         help="How many reads of the disk go on at once; others wait, and acks do not.",
     ),
     Setting(
+        name="capacity",
+        shown_as="SIZE",
+        otherwise="that of the device",
+        help="What each of the bookie's folders counts as the size of its device, where others use "
+        "the device, too: then only the bookie's own files count as used. It never counts on the "
+        "last 64 MiB of the device.",
+    ),
+    Setting(
         name="disk-warn",
         shown_as="SHARE",
         default="90%",
@@ -178,6 +193,8 @@ SETTINGS: Final = (
         default="20MiB",
         help="How much compaction writes a second at most.",
     ),
+    TERMINATION_LOG,
+    *logs.SETTINGS,
 )
 
 
@@ -204,10 +221,15 @@ class BookieSettings:
     ledgers_max: int
     reserve_bytes: int
     read_threads: int
+    #: None: each folder has the capacity of its device.
+    capacity_bytes: int | None
     disk_marks: Marks
     disk_check_ms: int
     collecting: Collecting
     compacting: Compacting
+    #: None: the last words are only logged.
+    termination_log: Path | None
+    logging: LogSettings
 
 
 def parse(
@@ -236,6 +258,7 @@ def parse(
         ledgers_max=given.read("ledgers", settings.count),
         reserve_bytes=given.read("reserve-bytes", settings.size_bytes),
         read_threads=given.read("read-threads", settings.count),
+        capacity_bytes=given.optional("capacity", _capacity_bytes),
         disk_marks=_marks(given),
         disk_check_ms=given.read("disk-check-interval", settings.duration_ms),
         collecting=Collecting(every_ms=given.read("gc-interval", settings.duration_ms)),
@@ -244,6 +267,8 @@ def parse(
             major_every_ms=given.read("major-compaction-interval", settings.duration_ms),
             bytes_per_second=given.read("compaction-rate", settings.size_bytes),
         ),
+        termination_log=given.optional("termination-log", Path),
+        logging=logs.given_to(given),
     )
 
 
@@ -262,11 +287,8 @@ def _location(given: GivenSettings, bookie_id: BookieId) -> Location | None:
 
 
 def _advertised(given: GivenSettings, listen: Address) -> str:
-    return given.read(
-        "advertise",
-        _host,
-        socket.gethostname() if listen.host in _EVERYWHERE else listen.host,
-    )
+    otherwise = addresses.advertised(listen, socket.gethostname())
+    return given.read("advertise", addresses.host, otherwise)
 
 
 def _tls(given: GivenSettings, bookie_id: BookieId) -> TlsFiles | None:
@@ -287,6 +309,14 @@ def _marks(given: GivenSettings) -> Marks:
         return Marks(warn=warn, full=full, low=low)
     except ValueError as error:
         raise BadSettingError(f"{', '.join(map(given.source, names))}: {error}") from error
+
+
+def _capacity_bytes(text: str) -> int:
+    size = settings.size_bytes(text)
+    if size < CAPACITY_BYTES_MIN:
+        least = units.size_text(CAPACITY_BYTES_MIN)
+        raise ValueError(f"{text!r}: must be at least {least}, or the bookie has no room to work")
+    return size
 
 
 def _bookie_id(text: str) -> BookieId:
@@ -312,9 +342,3 @@ def _folders(text: str) -> tuple[Path, ...]:
     if len(set(paths)) < len(paths):
         raise ValueError(f"{text!r}: names a folder twice")
     return paths
-
-
-def _host(text: str) -> str:
-    if not text or any(character.isspace() or character == "/" for character in text):
-        raise ValueError(f"{text!r}: must be a host name or an address, without a port")
-    return text

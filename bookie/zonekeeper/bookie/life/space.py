@@ -118,8 +118,14 @@ class DeviceWatch:
         )
         for name, level in self.verdict.levels.items():
             if level is not before.levels.get(name, DeviceLevel.GOOD):
-                _logger.warning(
-                    "%s: %s, %.1f%% used", name, level.value, 100 * self.verdict.used[name]
+                used = self.verdict.used[name]
+                _logger.log(
+                    logging.INFO if level is DeviceLevel.GOOD else logging.WARNING,
+                    "%s: %s, %.1f%% used",
+                    name,
+                    level.value,
+                    100 * used,
+                    extra={"device": name, "used_share": round(used, 4)},
                 )
         if _kinds(before) != _kinds(self.verdict):
             self._on_change(self.verdict.refusing)

@@ -70,6 +70,8 @@ class Witness:
         self._disk = disk
         self._wall_ms = wall_ms
         self._known: Knowledge | None = None
+        #: Did the last try end without an answer?
+        self._unsure = False
         #: Evidence that this process found and that nobody accepted yet. A mark that names it may
         #: be lost, for example if the store is set back node by node. Then it is set again.
         self._told: Proofs = ()
@@ -113,7 +115,16 @@ class Witness:
             async with asyncio.timeout(PATIENCE_MS / 1_000):
                 await self.look()
         except (TimeoutError, *NO_ANSWER) as error:
-            _logger.warning("it is unknown whether the metadata was set back: %s", error)
+            if not self._unsure:
+                _logger.warning(
+                    "it is unknown whether the metadata was set back: %s",
+                    str(error) or "no answer in time",
+                )
+            self._unsure = True
+        else:
+            if self._unsure:
+                _logger.info("it is known again whether the metadata was set back")
+            self._unsure = False
 
     def _session(self) -> SessionId:
         session = self._cluster.store.session.id

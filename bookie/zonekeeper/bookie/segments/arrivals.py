@@ -27,6 +27,7 @@ On a device without any room, a start uses the room that the last generation had
 
 import asyncio
 import errno
+import logging
 import os
 from collections import deque
 from collections.abc import Callable
@@ -66,6 +67,8 @@ RESERVE_BYTES_DEFAULT: Final = 64 << 20
 _STEP_BYTES: Final = 1 << 20
 #: The pause before a step is tried again after a shortage of room, memory or open files.
 SHORT_DELAY_MS: Final = 1_000
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +246,10 @@ class Arrivals:
     def stand_still(self, why: str | None) -> None:
         """Note why there is no room for a round; None: there is room."""
         if why != self.stands_still:
+            if self.stands_still is None:
+                _logger.warning("the rewrite stands still for want of room: %s", why)
+            elif why is None:
+                _logger.info("the rewrite goes on: there is room again")
             self.stands_still = why
             self._tell()
 

@@ -9,6 +9,7 @@ makes a failed directory good again.
 All calls except ``failed`` block; any thread may make them.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -20,6 +21,8 @@ from zonekeeper.bookie.formats.checkpoint_format import SortedSegment
 _PREFIX: Final = "sorted-"
 
 _NAMED_MAX: Final = 5
+
+_logger = logging.getLogger(__name__)
 
 
 def name_of(number: int) -> str:
@@ -144,9 +147,11 @@ class Directories:
             (room.device, 0 if room.device else directory): room
             for directory, room in self._rooms()
         }
+        devices = [device for device, _ in rooms]
         return Space(
             total_bytes=sum(room.total_bytes for room in rooms.values()),
             free_bytes=sum(room.free_bytes for room in rooms.values()),
+            device=devices[0] if len(devices) == 1 else 0,
         )
 
     def _rooms(self) -> list[tuple[int, Space]]:
@@ -184,4 +189,6 @@ class Directories:
     def fail(self, directory: int, error: OSError) -> None:
         """Mark a directory as failed, unless the error is only a shortage."""
         if error.errno not in SHORTAGES:
+            if directory not in self._failed:
+                _logger.error("ledger directory %d failed and is left: %s", directory, error)
             self._failed.setdefault(directory, f"{error.strerror or error}")

@@ -200,7 +200,7 @@ class Collector:
         """Forget the ledgers that are proven deleted for the second time, and give their number."""
         async with self._one_at_a_time:
             self.counters.rounds += 1
-            before = self.counters.forgotten
+            before, began_ms = self.counters.forgotten, _now_ms()
             try:
                 await self._round()
             except (StoreError, UnreadableError, IdsUsedUpError) as error:
@@ -208,6 +208,13 @@ class Collector:
                 _logger.warning("garbage collection ends early, and will begin anew: %s", error)
             count = self.counters.forgotten - before
             if count:
+                took_ms = _now_ms() - began_ms
+                _logger.info(
+                    "collected %d deleted ledgers in %d ms; their room comes back by compaction",
+                    count,
+                    took_ms,
+                    extra={"ledgers": count, "duration_ms": took_ms},
+                )
                 await self._storage.reclaim()
             return count
 
@@ -242,6 +249,8 @@ class Collector:
 
     async def _is_restored(self) -> bool:
         stands = await restored.read(self._cluster) is not None
+        if stands and not self.state.restored:
+            _logger.warning("nothing is collected while the root is marked as restored")
         self.state.restored = int(stands)
         if stands:
             self.counters.rounds_held += 1

@@ -13,8 +13,9 @@ from zonekeeper.bookie.ledgers import extents
 from zonekeeper.bookie.ledgers.admission import Here
 from zonekeeper.bookie.storage.ledgers import Ledger, ids_in
 from zonekeeper.bookie.storage.storage import Storage
+from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import EntryId
-from zonekeeper.wire.formats import carriers, entries
+from zonekeeper.wire.formats import carriers, entries, errors
 from zonekeeper.wire.formats.frames import Frame
 
 #: No limit in bytes: a listing looks up as many extents at a time as it may.
@@ -24,9 +25,13 @@ LIST_BYTES: Final = 1 << 62
 async def compare(storage: Storage, ledger: Ledger, frame: Frame) -> tuple[Here, set[EntryId]]:
     """Say whether the entries here are the same as a frame's, and which entries are here.
 
-    Raises ``ProtocolError`` if an entry that is here cannot be read. If they differ, perhaps not
-    all entries that are here are given.
+    Raises ``NotOpened`` if the ledger is forgotten already, and another ``ProtocolError`` if an
+    entry that is here cannot be read. The ledger may be forgotten meanwhile: the caller must look.
+    If they differ, perhaps not all entries that are here are given.
     """
+    digest = ledger.admitted.digest
+    if digest is None:
+        raise errors.NotOpened(f"ledger {ledger.ledger_id} was deleted meanwhile")
     compared = set[EntryId]()
     while True:
         on_disk = await _ids_on_disk(storage, ledger, frame)
@@ -35,7 +40,7 @@ async def compare(storage: Storage, ledger: Ledger, frame: Frame) -> tuple[Here,
         if not new:
             return Here.SAME, compared
         compared |= new
-        if not await _are_same(storage, ledger, frame, new, on_the_way):
+        if not await _are_same(storage, ledger, frame, new, on_the_way, digest):
             return Here.DIFFERENT, compared
 
 
@@ -54,10 +59,9 @@ async def _are_same(
     frame: Frame,
     entry_ids: AbstractSet[EntryId],
     on_the_way: dict[EntryId, memoryview],
+    digest: Digest,
 ) -> bool:
     """Say whether these entries of a frame are the same as those that are here."""
-    digest = ledger.admitted.digest
-    assert digest is not None, "frames come to opened ledgers"
     for entry_id in entry_ids & on_the_way.keys():
         packet = frame.packet(entry_id)
         assert packet is not None, "only the frame's own entries are looked for"

@@ -7,6 +7,7 @@ came.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -15,6 +16,9 @@ from zonekeeper.metadata.formats.service_info import ReadOnlyReason
 
 #: The one reason for being read-only that a restart keeps.
 BY_PERSON: Final = "by a person's order"
+
+
+_logger = logging.getLogger(__name__)
 
 
 def _no_clock() -> None:
@@ -53,8 +57,11 @@ class Modes:
     def set_conditions(self, texts: Sequence[str]) -> None:
         """Replace the conditions; one that stood before stands since then."""
         now_ms, before = self.wall_ms(), self._since_ms
+        known = [_name(text) for text in self.conditions]
         self.conditions = tuple(texts)
         names = [_name(text) for text in self.conditions]
+        if names != known:
+            self._log()
         self._since_ms = {name: before.get(name, now_ms) for name in names}
         if BY_PERSON in before:
             self._since_ms[BY_PERSON] = before[BY_PERSON]
@@ -66,7 +73,17 @@ class Modes:
             self._since_ms.pop(BY_PERSON, None)
         elif not was_read_only:
             self._since_ms[BY_PERSON] = self.wall_ms()
+        if self._memory.read_only is not was_read_only:
+            self._log()
         self._changed.set()
+
+    def _log(self) -> None:
+        if self.texts:
+            reason = "; ".join(self.texts)
+            level = logging.WARNING if self.conditions else logging.INFO
+            _logger.log(level, "read-only: %s", reason, extra={"reason": reason})
+        else:
+            _logger.info("takes entries again: nothing makes the bookie read-only any more")
 
     async def other_than(self, known: tuple[ReadOnlyReason, ...]) -> None:
         """Wait until the reasons are others than these."""

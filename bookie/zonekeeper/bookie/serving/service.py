@@ -12,6 +12,7 @@ in a task of its own. It is decided again afterwards, because a fence may have c
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,6 +34,8 @@ from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers, errors, openings
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Flags, Frame
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +152,21 @@ class BookieServer:
                     self._hand_over(ledger, frame, answer)
                 case admission.Compare():
                     self._capacity.held_bytes += frame.size_bytes
-                    self._begin(self._append_again(ledger, frame, answer), answer)
+                    token = ledger.admitted.create_token
+                    self._begin(self._append_again(ledger, token, frame, answer), answer)
                 case admission.Refuse(error=error):
                     answer.refuse(error)
                 case admission.WriteRecord() | admission.AskMetadata():
                     raise AssertionError("an append writes nothing but its frame")
 
-    async def _append_again(self, ledger: Ledger, frame: Frame, answer: _Answer) -> None:
-        """Append a frame some of whose entries may be here or on their way."""
+    async def _append_again(
+        self, ledger: Ledger, create_token: int, frame: Frame, answer: _Answer
+    ) -> None:
+        """Append a frame some of whose entries may be here or on their way.
+
+        The ledger may be forgotten during the comparison, and another one opened under its id: that
+        one has another create token, and takes none of this ledger's entries.
+        """
         try:
             here, compared = await comparing.compare(self._storage, ledger, frame)
         except errors.ProtocolError as error:
@@ -165,7 +175,8 @@ class BookieServer:
         finally:
             self._capacity.held_bytes -= frame.size_bytes
         # Do not ask for ``known`` here: the opening may still be on its way to the disk.
-        if self._memory.ledgers.get(ledger.ledger_id) is not ledger:
+        is_known = self._memory.ledgers.get(ledger.ledger_id) is ledger
+        if not is_known or ledger.admitted.create_token != create_token:
             answer.refuse(errors.NotOpened(f"ledger {ledger.ledger_id} was deleted meanwhile"))
             return
         event = admission.AppendWanted(recovery=Flags.RECOVERY in frame.flags, here=here)
@@ -365,6 +376,8 @@ class BookieServer:
             assert isinstance(effect, admission.WriteRecord), "the state changes by records alone"
             if (outgrowing := self._capacity.outgrowing(ledger, effect.record)) is not None:
                 raise outgrowing
+            if isinstance(effect.record, records.FenceRecord):
+                _logger.info("ledger %d is fenced", ledger_id, extra={"ledger": ledger_id})
             self._memory.admit(ledger, effect.record)
             ledger.sent(effect.record)
             self._log.put(LogPut(record=effect.record, written=_nothing, failed=_unheard))

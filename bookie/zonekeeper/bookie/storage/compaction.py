@@ -112,6 +112,8 @@ class Compactor:
         """Compact all segments that are due and fit, and give their number."""
         share = self._settings.major_share if major else self._settings.minor_share
         count, most, fitting = 0, self._rewriter.sizes.sorted_bytes_max, sys.maxsize
+        counters, loop = self._rewriter.counters, asyncio.get_running_loop()
+        written, began_s = counters.compacted_bytes, loop.time()
         async with self._one_at_a_time:
             # So that ledgers that were forgotten since the last checkpoint do not count.
             await self._rewriter.sweep()
@@ -130,6 +132,8 @@ class Compactor:
                         room,
                     )
                     break
+        if count:
+            _log(count, counters.compacted_bytes - written, loop.time() - began_s, major=major)
         return count
 
     def _due(self, share_max: float) -> list[SortedSegment]:
@@ -234,6 +238,21 @@ class Compactor:
     async def _pause(self, size: int) -> None:
         await asyncio.sleep(size / self._settings.bytes_per_second)
         await self._rewriter.calm()
+
+
+def _log(segments: int, size_bytes: int, took_s: float, *, major: bool) -> None:
+    _logger.info(
+        "%s compaction: %d sorted segments were written anew as %d bytes in %.1f s",
+        "major" if major else "minor",
+        segments,
+        size_bytes,
+        took_s,
+        extra={
+            "segments": segments,
+            "size_bytes": size_bytes,
+            "duration_ms": round(took_s * 1_000),
+        },
+    )
 
 
 class _UnreadableTableError(Exception):

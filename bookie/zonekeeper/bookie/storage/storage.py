@@ -11,6 +11,7 @@ Then the ledger's extents leave the index. Last, compaction frees the space.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -49,7 +50,11 @@ T = TypeVar("T")
 
 #: If a smaller share of the device is free, ``reclaim`` compacts at once.
 SHORT_SHARE: Final = 0.1
+#: The most places of damage that are logged in one start.
+TOLD_MAX: Final = 1_000
 _ID_BYTES: Final = 8
+
+_logger = logging.getLogger(__name__)
 
 
 def _wall_ms() -> int:
@@ -122,6 +127,8 @@ class Storage:
         self, devices: Devices, sizes: Sizes, found: _Found, policy: StoragePolicy
     ) -> None:
         opened, memory = found.opened, found.memory
+        #: What reads met and the log has: damage, and places that cannot be read.
+        self._told: set[str] = set()
         self.memory = memory
         self._wall_ms = policy.wall_ms
         self._devices = devices
@@ -232,7 +239,17 @@ class Storage:
         work = self._places.pinning(
             offsets, lambda: reading.carry_out(self._places, plan, bytes_max)
         )
-        return await self._disk_for(offsets).run(work)
+        try:
+            return await self._disk_for(offsets).run(work)
+        except errors.IoFailed as error:
+            self._log_damage(ledger.ledger_id, str(error))
+            raise
+
+    def _log_damage(self, ledger_id: LedgerId, text: str) -> None:
+        """Log what a read met: each place once, however often it is read."""
+        if text not in self._told and len(self._told) < TOLD_MAX:
+            self._told.add(text)
+            _logger.error("%s", text, extra={"ledger": ledger_id})
 
     async def look_up(self, ledger: Ledger, first: int, last: int, bytes_max: int) -> Known:
         """Look up the places of entries, from ``first`` on; true at the moment of the return.

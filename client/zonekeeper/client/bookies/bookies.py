@@ -70,6 +70,8 @@ class Bookies:
         self._zones_down: frozenset[ZoneName] = frozenset()
         #: For each suspect bookie: the time (``now_ms``) until which it is avoided.
         self._suspects: dict[BookieId, int] = {}
+        #: The last failure of each bookie that was ever a suspect.
+        self._why_suspect: dict[BookieId, str] = {}
         self._replicas: dict[BookieId, Replica] = {}
         self._ready = asyncio.Event()
         #: Called after each change of the topology. A dict, because a set has no fixed order.
@@ -206,8 +208,17 @@ class Bookies:
             if isinstance(error, _UNREACHED)
             else policy.placement.quarantine_ms
         )
-        self._suspects[bookie_id] = max(now_ms + for_ms, self._suspects.get(bookie_id, 0))
-        _logger.warning("%s is avoided for %d ms: %s", bookie_id, for_ms, error)
+        until_ms = self._suspects.get(bookie_id, 0)
+        self._suspects[bookie_id] = max(now_ms + for_ms, until_ms)
+        self._why_suspect[bookie_id] = str(error)
+        if until_ms <= now_ms:  # else it is avoided already: each ledger that it fails comes here
+            _logger.warning(
+                "%s is avoided for %d ms: %s", bookie_id, for_ms, error, extra={"bookie": bookie_id}
+            )
+
+    def why_suspect(self, bookie_id: BookieId) -> str | None:
+        """Give the last failure of a bookie that is or was avoided."""
+        return self._why_suspect.get(bookie_id)
 
     @property
     def suspects(self) -> frozenset[BookieId]:

@@ -19,7 +19,7 @@ from typing import Final
 
 from zonekeeper.client.base import boundary, errors
 from zonekeeper.client.bookies.bookies import Bookies
-from zonekeeper.client.sessions import standing
+from zonekeeper.client.sessions import session_lines, standing
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.metadata.formats import ledger_metadata
 from zonekeeper.metadata.formats.ledger_metadata import (
@@ -95,7 +95,8 @@ class Owner:
         self._doubtful = False
         if stored.metadata.state is not LedgerState.OPEN:
             return ev.Dispossessed(error=_taken(self._ledger_id, stored.metadata))
-        self._last = stored.metadata.last_fragment
+        before, self._last = self._last, stored.metadata.last_fragment
+        session_lines.ensemble_changed(self._ledger_id, before, self._last, self._bookies)
         ensemble = self._last.ensemble
         return ev.Changed(ensemble=ensemble, zones=self._bookies.zones(ensemble))
 

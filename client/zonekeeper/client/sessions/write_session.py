@@ -19,6 +19,7 @@ from zonekeeper.client.base.errors import ClientClosed, ClosedByOther, LostQuoru
 from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.base.waiters import Waiters
 from zonekeeper.client.bookies.bookies import Bookies
+from zonekeeper.client.sessions import session_lines
 from zonekeeper.client.sessions.opened_lanes import Ear, OpenedLane
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
@@ -300,6 +301,7 @@ class WriteSession:
             case ev.Stop():
                 if isinstance(effect.error, LostQuorum):
                     effect.error.add(self._bookies.said_of_zones())
+                session_lines.writer_stopped(self._identity.ledger_id, effect.error)
                 self._abandon = effect.close
                 self.stopped = effect.error
                 self.used_bytes = 0

@@ -402,15 +402,15 @@ class WriterCore:
     def _changed(self, event: ev.Changed) -> None:
         """Seat the newcomers, and remove the acks of the replaced members; only then go on."""
         self._changes += 1
+        causes = shortfalls.of_failed(self._seating.failed)
         members = list(zip(event.ensemble, event.zones, strict=True))
         self._flight.unack(self._seating.begin_fragment(members))
         self._changing = False
         if self._changes > CHANGES_WITHOUT_PROGRESS_MAX:
-            message = (
-                f"{self._where()}: {self._changes} ensembles in a row acknowledged nothing; "
-                f"the last one was {', '.join(self.ensemble)}: look at these bookies; "
-                f"{shortfalls.of_quorum(self._seating.seats, self._quorums)}"
-            )
+            row = f"{self._where()}: {self._changes} ensembles in a row acknowledged nothing"
+            named = f"the last one was {', '.join(self.ensemble)}: look at these bookies"
+            lacking = shortfalls.of_quorum(self._seating.seats, self._quorums)
+            message = f"{row}: {causes}; {named}; {lacking}"
             self._stop(errors.LostQuorum(message), close=True)
             return
         self._effects += self._seating.send_all()

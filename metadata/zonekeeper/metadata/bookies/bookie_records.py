@@ -7,6 +7,9 @@
                   order; this says who gave it, when and why
     lostData      the bookie: at the start with this boot epoch it had lost data, and cannot answer
                   for it; the auditor removes this once all copies are there again
+    formats       the bookie: the formats of the release that took up its disk last
+                  (``release_formats``). A release that does not know the field leaves that of an
+                  earlier start; formats that make no sense are unknown
 
 Each writer changes its own field. It keeps the other fields, and fields that it does not know.
 """
@@ -22,13 +25,16 @@ from zonekeeper.metadata.bookies import held_collections, looks
 from zonekeeper.metadata.cluster import record_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.record_store import Checked, Codec
-from zonekeeper.metadata.formats import records
+from zonekeeper.metadata.formats import records, release_formats
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
+from zonekeeper.metadata.formats.release_formats import ReleaseFormats
 from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import BookieId
 
-_KNOWN: Final = frozenset({"bootEpoch", "writtenOff", "draining", "readOnly", "lostData"})
+_KNOWN: Final = frozenset(
+    {"bootEpoch", "writtenOff", "draining", "readOnly", "lostData", "formats"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +58,8 @@ class BookieRecord:
     read_only: Mark | None = None
     #: The boot epoch at which the bookie reported lost data; None if nothing is missing.
     lost_data: int | None = None
+    #: The formats of the release that took up the disk last; None: they are unknown.
+    formats: ReleaseFormats | None = None
     #: The fields that this version does not know, as JSON; they are written back unchanged.
     unknown: str = "{}"
 
@@ -62,6 +70,8 @@ def _render(record: BookieRecord) -> dict[str, Plain]:
         data["bootEpoch"] = record.boot_epoch
     if record.lost_data is not None:
         data["lostData"] = record.lost_data
+    if record.formats is not None:
+        data["formats"] = record.formats.plain()
     for name, mark in (
         ("writtenOff", record.written_off),
         ("draining", record.draining),
@@ -79,8 +89,16 @@ def _parse(data: Mapping[str, Plain]) -> BookieRecord:
         draining=_mark(data, "draining"),
         read_only=_mark(data, "readOnly"),
         lost_data=records.number(data, "lostData") if "lostData" in data else None,
+        formats=_formats(data.get("formats")),
         unknown=records.unknown(data, _KNOWN),
     )
+
+
+def _formats(data: Plain) -> ReleaseFormats | None:
+    try:
+        return release_formats.of_plain(data)
+    except MalformedError:
+        return None
 
 
 def _mark(data: Mapping[str, Plain], name: str) -> Mark | None:
@@ -139,6 +157,11 @@ async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:
 
     await _change(cluster, bookie, decide)
     return free
+
+
+async def tell_formats(cluster: Cluster, bookie: BookieId, formats: ReleaseFormats) -> None:
+    """Note the formats of the release that has taken up the bookie's disk; writes only a change."""
+    await _change(cluster, bookie, lambda old: dataclasses.replace(old, formats=formats))
 
 
 async def drain(cluster: Cluster, bookie: BookieId, mark: Mark | None) -> None:

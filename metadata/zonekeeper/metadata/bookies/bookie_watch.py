@@ -23,6 +23,7 @@ A silent stream may be out of reach of the store; the store's session says so.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Set
 from contextlib import aclosing, asynccontextmanager
 from typing import Final
@@ -173,18 +174,22 @@ class _View:
         if len(self._rooms) < len(_SIDES):
             return None
         rooms = {name: room for side in _SIDES for name, room in self._rooms[side].items() if room}
+        sharers = Counter(room.disk for room in rooms.values() if room.disk is not None)
         found = []
         for bookie in sorted(self._locations.keys() | self._registered.keys()):
             registration = self._registered.get(bookie, Registration.ABSENT)
             room = None if registration is Registration.ABSENT else rooms.get(bookie)
+            # A disk that several bookies share counts once, so each counts its part of it.
+            shared = 1 if room is None or room.disk is None else sharers[room.disk]
             found.append(
                 Bookie(
                     id=bookie,
                     location=self._locations.get(bookie),
                     registration=registration,
                     draining=self._draining.get(bookie, False),
-                    free_bytes=None if room is None else room.free_bytes,
-                    total_bytes=None if room is None else room.total_bytes,
+                    free_bytes=None if room is None else room.free_bytes // shared,
+                    total_bytes=None if room is None else room.total_bytes // shared,
+                    sharers=shared,
                 )
             )
         return found

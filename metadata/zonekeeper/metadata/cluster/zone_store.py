@@ -127,11 +127,36 @@ async def lift(cluster: Cluster, maintenance: Maintenance) -> None:
     )
 
 
+async def renew(cluster: Cluster, before: Maintenance, after: Maintenance) -> None:
+    """Put a new declaration of the same unit in place of this very one; another one stays."""
+    assert before.unit == after.unit, "a renewal is of the same unit"
+
+    def decide(standing: Maintenance | None) -> Maintenance | None:
+        return after if standing is not None and standing.token == before.token else standing
+
+    await record_store.change(cluster, _maintenance_path(cluster, before.unit), MAINTENANCE, decide)
+
+
+async def maintenance_names(cluster: Cluster) -> tuple[str, ...]:
+    """Give the names of the nodes with declarations, behind all writes."""
+    names = await cluster.store.children(_maintenance(cluster), sync=True)
+    return tuple(sorted(names or ()))
+
+
+async def read_maintenance(cluster: Cluster, name: str) -> Maintenance | None:
+    """Read the declaration in a node; None: it is gone, or of another cluster."""
+    return await record_store.read(cluster, f"{_maintenance(cluster)}/{name}", MAINTENANCE)
+
+
 def watch_maintenance(
     cluster: Cluster,
 ) -> AbstractAsyncContextManager[AsyncIterator[dict[str, Maintenance | UnreadableError]]]:
     """Follow all declarations, by the names of their records."""
-    return record_store.watch_all(cluster, cluster.root.beside("maintenance"), MAINTENANCE)
+    return record_store.watch_all(cluster, _maintenance(cluster), MAINTENANCE)
+
+
+def _maintenance(cluster: Cluster) -> str:
+    return cluster.root.beside("maintenance")
 
 
 def _maintenance_path(cluster: Cluster, unit: Location) -> str:

@@ -5,8 +5,11 @@
    1  the work could not be done (the store or a bookie is out of reach, failed, or
       said no); or it was done, and the answer is no: there is damage, or a difference
    2  the request is wrong, and nothing was changed
+   3  the metadata store is away; the answer is what processes say over HTTP
  130  the command was interrupted
 ====  ================================================================================
+
+A command that can show nothing without the store ends with 1.
 
 So 1 means "not known to be so": a cluster that is out of reach is not known to be well. Standard
 error tells the two cases apart: a command that could not do its work ends with a line that begins
@@ -28,6 +31,8 @@ DONE: Final = 0
 #: The work could not be done, or the answer is no.
 NOT: Final = 1
 REFUSED: Final = 2
+#: The store is away, and the answer comes from the processes: it may be old, and lacks much.
+SECOND_HAND: Final = 3
 INTERRUPTED: Final = 130
 
 

@@ -5,6 +5,7 @@ A command that ends by itself lets click read a setting, from the flag or the en
 refusal begins with the source of the text.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -16,6 +17,11 @@ from zonekeeper.metadata.commands import yaml_files
 from zonekeeper.metadata.commands.yaml_files import UnreadableFileError
 from zonekeeper.metadata.stores import settings
 from zonekeeper.placement.base.settings import BadSettingError, Setting
+
+#: Where a command's context keeps the option ``--store-timeout``, in milliseconds.
+STORE_TIMEOUT_MS: Final = "zonekeeper.store-timeout-ms"
+#: Nobody waits longer than a day for a command.
+_STORE_TIMEOUT_S_MAX: Final = 86_400
 
 T_co = TypeVar("T_co", covariant=True)
 Command = Callable[..., None]
@@ -50,10 +56,35 @@ def output(form: str = "The form of the answer.") -> Decorator:
     )
 
 
-METADATA: Final = option(settings.METADATA, "address")
+def _metadata(command: Command) -> Command:
+    """Give a command the address of the store, and the limit of the wait for it."""
+    limit = click.option(
+        f"--{settings.STORE_TIMEOUT.name}",
+        type=click.FloatRange(min=0.1, max=_STORE_TIMEOUT_S_MAX),
+        envvar=settings.STORE_TIMEOUT.environment,
+        show_envvar=True,
+        default=settings.STORE_TIMEOUT_S,
+        show_default=True,
+        expose_value=False,
+        callback=_keep_store_timeout,
+        metavar=settings.STORE_TIMEOUT.shown_as,
+        help=settings.STORE_TIMEOUT.help,
+    )
+    return option(settings.METADATA, "address")(limit(command))
+
+
+def _keep_store_timeout(context: click.Context, _: click.Parameter, value: float) -> None:
+    """Keep the limit for ``opening``; NaN passes the check of the bounds."""
+    if math.isnan(value):
+        raise click.BadParameter(f"{value} is no number of seconds")
+    context.meta[STORE_TIMEOUT_MS] = round(value * 1000)
+
+
+METADATA: Final[Decorator] = _metadata
 CLUSTER_ID: Final = option(settings.CLUSTER_ID)
 OUTPUT: Final = output()
 YES: Final = click.option("--yes", is_flag=True, help="Do not ask.")
+QUIET: Final = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
 
 

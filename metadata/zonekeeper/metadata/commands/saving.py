@@ -25,6 +25,7 @@ from zonekeeper.metadata.saving import (
     export_diff,
     export_format,
     exporting,
+    idle_changes,
     importing,
     private_file,
     rebuilding,
@@ -157,14 +158,22 @@ def _when(mark: Restored) -> str:
 )
 @click.argument("first")
 @click.argument("second")
-def diff_command(first: str, second: str) -> None:
+@click.option(
+    "--all", "everything", is_flag=True, help="Show also what a running cluster changes by itself."
+)
+def diff_command(first: str, second: str, everything: bool) -> None:
     """Compare two exports, or an export and a store: each is a file or an address.
 
-    Exit code 0: the same, 1: they differ, or one of them cannot be read.
+    What a running cluster changes while nothing happens in it is left out: the times and
+    evaluations that a zone watch counts, the auditor's notes of its checks, and the directories of
+    ephemeral nodes. Exit code 0: the same, 1: they differ, or one of them cannot be read.
     """
     with exits.reported(), contextlib.ExitStack() as opened:
-        found = asyncio.run(_diff(_source(first, opened), _source(second, opened)))
-    click.echo("the same" if not found else f"{found} nodes differ", err=True)
+        sources = _source(first, opened), _source(second, opened)
+        found, idle = asyncio.run(_diff(*sources, everything=everything))
+    verdict = "the same" if not found else _nodes_in(found)
+    left_out = f" ({_nodes_in(idle)} only in what a running cluster changes by itself; see --all)"
+    click.echo(verdict + (left_out if idle else ""), err=True)
     sys.exit(exits.answer(yes=not found))
 
 
@@ -319,13 +328,21 @@ async def _rebuild(
                 report.left(each)
 
 
-async def _diff(first: str | TextIO, second: str | TextIO) -> int:
-    count = 0
+def _nodes_in(count: int) -> str:
+    return "1 node differs" if count == 1 else f"{count} nodes differ"
+
+
+async def _diff(first: str | TextIO, second: str | TextIO, *, everything: bool) -> tuple[int, int]:
+    """Print the differences; give their number, and the number of those left out."""
+    count = idle = 0
     async with _nodes(first) as one, _nodes(second) as other:
         async for difference in export_diff.differences(one, other):
+            if not everything and idle_changes.only_idle(difference):
+                idle += 1
+                continue
             click.echo(f"{difference.side.value} {difference.suffix or '/'}")
             count += 1
-    return count
+    return count, idle
 
 
 @contextlib.asynccontextmanager

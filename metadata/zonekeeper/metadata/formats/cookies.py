@@ -27,7 +27,8 @@ from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.troubles import Refusal
 
-_VERSION: Final = "5"
+LAYOUT_VERSION: Final = 5
+_VERSION: Final = str(LAYOUT_VERSION)
 _LOCATION: Final = "networkLocation"
 _COMMENT: Final = re.compile(
     rf'^[ \t]*#[ \t]*{_LOCATION}[ \t]*:[ \t]*"([^"\n]*)"[ \t]*$', re.MULTILINE

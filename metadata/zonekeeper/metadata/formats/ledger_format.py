@@ -39,8 +39,9 @@ from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId
 
 _MAGIC: Final = b"BookieMetadataFormatVersion\t"
-_VERSION: Final = 3
-_TEXT_VERSION: Final = 2
+VERSION: Final = 3
+#: The earliest version that is read: a text.
+VERSION_MIN: Final = 2
 _VERSION_DIGITS_MAX: Final = 9
 
 _STATES: Final = {"OPEN": 1, "IN_RECOVERY": 2, "CLOSED": 3}
@@ -92,14 +93,14 @@ def render(ledger: LedgerMetadata) -> bytes:
     for key, value in ledger.custom:
         body += bytes_field(11, bytes_field(1, key.encode()) + bytes_field(2, value))
     body += number_field(12, ledger.create_token)
-    return b"%s%d\n%s%s" % (_MAGIC, _VERSION, varint(len(body)), body)
+    return b"%s%d\n%s%s" % (_MAGIC, VERSION, varint(len(body)), body)
 
 
 def parse(raw: bytes) -> LedgerMetadata:
     """Read version 3 or 2; raises ``MalformedError`` or ``UnsupportedError``."""
     check_size(raw, "a ledger's metadata")
     version, body = _split(raw)
-    if version == _VERSION:
+    if version == VERSION:
         length, start = read_varint(body, 0)
         if length > len(body) - start:
             raise MalformedError(
@@ -110,7 +111,7 @@ def parse(raw: bytes) -> LedgerMetadata:
                 Flaw.TRAILING, f"{len(body) - start - length} bytes behind the ledger"
             )
         return _ledger(body[start:])
-    if version == _TEXT_VERSION:
+    if version == VERSION_MIN:
         try:
             text = body.decode("utf-8")
         except UnicodeDecodeError as error:

@@ -17,6 +17,8 @@ from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.troubles import Refusal
 
 FORMAT: Final = 1
+#: The earliest format that is read.
+FORMAT_MIN: Final = 1
 _FORMAT: Final = "format"
 _INSTANCE: Final = "instance"
 
@@ -43,7 +45,10 @@ def parse(raw: bytes, instance: str) -> dict[str, Plain]:
             Flaw.MISSING, f"a record has {_FORMAT} (a number) and {_INSTANCE} (a text)"
         )
     if version > FORMAT:
-        raise UnsupportedError(f"a record of format {version}; this program reads up to {FORMAT}")
+        raise UnsupportedError(
+            f"a record of format {version}; this program reads up to {FORMAT}: use the newer "
+            "zonekeeper that wrote it"
+        )
     if owner != instance:
         raise ForeignRecordError(f"a record of instance {owner!r}; this cluster is {instance!r}")
     return data

@@ -39,6 +39,9 @@ HTTP_SERVER: Final = "httpserver"
 LOCATION_PROPERTY: Final = "networkLocation"
 BOOT_PROPERTY: Final = "bootEpoch"
 ROOM_PROPERTY: Final = "room"
+#: The name of the disk that the bookie's room is on, where others may use the disk, too.
+DISK_PROPERTY: Final = "disk"
+DISK_NAME_CHARS: Final = 16
 READ_ONLY_PROPERTY: Final = "readOnly"
 #: A bookie publishes at most so many reasons, each of at most so many characters.
 REASONS_MAX: Final = 8
@@ -50,6 +53,8 @@ PORT_MAX: Final = 65_535
 _BOOT_DIGITS_MAX: Final = 18
 #: Enough digits for any device: ``10 ** 18`` bytes are an exabyte.
 _ROOM: Final = re.compile(r"v1 free=([0-9]{1,18}) total=([0-9]{1,18})", re.ASCII)
+
+_DISK: Final = re.compile(rf"v1 ([0-9a-f]{{{DISK_NAME_CHARS}}})")
 
 _REASONS_VERSION: Final = "v1"
 
@@ -90,6 +95,9 @@ class PublishedRoom:
 
     free_bytes: int
     total_bytes: int
+    #: Bookies with the same name here share one disk, and with it this room. None: it is not known
+    #: that others share it.
+    disk: str | None = None
 
     def __post_init__(self) -> None:
         assert 0 <= self.free_bytes <= self.total_bytes, "no device has more free than it has"
@@ -141,7 +149,11 @@ class ServiceInfo:
         if says is None:
             return None
         free, total = int(says[1]), int(says[2])
-        return PublishedRoom(free_bytes=free, total_bytes=total) if free <= total > 0 else None
+        if not free <= total > 0:
+            return None
+        named = _DISK.fullmatch(self.properties.get(DISK_PROPERTY, ""))
+        disk = None if named is None else named[1]
+        return PublishedRoom(free_bytes=free, total_bytes=total, disk=disk)
 
     @property
     def read_only(self) -> tuple[ReadOnlyReason, ...]:
@@ -151,7 +163,9 @@ class ServiceInfo:
 
     def with_room(self, room: PublishedRoom | None) -> "ServiceInfo":
         """Give the same service info with another room; None: the room is unknown."""
-        return self._with(ROOM_PROPERTY, None if room is None else str(room))
+        named = None if room is None or room.disk is None else f"v1 {room.disk}"
+        told = self._with(DISK_PROPERTY, named)
+        return told._with(ROOM_PROPERTY, None if room is None else str(room))  # noqa: SLF001 its own
 
     def with_read_only(self, reasons: Sequence[ReadOnlyReason]) -> "ServiceInfo":
         """Give the same service info with other reasons for being read-only; empty: none."""

@@ -90,7 +90,7 @@ async def create(
         raise LedgerExistsError(f"ledger {ledger_id} exists in {cluster}")
     for _ in range(_ID_ATTEMPTS_MAX):
         drawn = await ledger_ids.allocate(cluster)
-        if (created := await _create(cluster, drawn, metadata)) is not None:
+        if (created := await _create(cluster, drawn, metadata, is_new=True)) is not None:
             return created
     raise LedgerExistsError(
         f"{_ID_ATTEMPTS_MAX} new ids in a row were taken in {cluster}: its id counters are behind "
@@ -165,9 +165,9 @@ async def _delete(
                 with suppress(NodeExistsError):
                     await cluster.store.create(deletions.directory(cluster))
             except StoreError as error:
-                if not error.maybe_applied or attempts_left == 0:
+                in_doubt = in_doubt or error.maybe_applied
+                if not in_doubt or attempts_left == 0:
                     raise
-                in_doubt = True
                 if not await cluster.store.exists(where, sync=True):
                     return
             else:
@@ -245,9 +245,13 @@ def _read(cluster: Cluster, ledger_id: LedgerId, raw: bytes, version: int) -> St
 
 
 async def _create(
-    cluster: Cluster, ledger_id: LedgerId, metadata: LedgerMetadata
+    cluster: Cluster, ledger_id: LedgerId, metadata: LedgerMetadata, *, is_new: bool = False
 ) -> StoredLedger | None:
-    """Create a ledger with an id; None if another ledger has it.
+    """Create a ledger with an id; None if the id cannot be used.
+
+    ``is_new``: no ledger had the id before. If the answer to the creation is lost, and the ledger
+    is not there, it was perhaps created and deleted since. It is not made again under this id:
+    bookies may have collected it, and know its token as that of a deleted ledger.
 
     An error says ``maybe_applied`` also if only an earlier attempt may have been applied.
     """
@@ -256,12 +260,14 @@ async def _create(
     try:
         for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
             try:
+                if in_doubt and is_new:
+                    there = await read(cluster, ledger_id, sync=True)
+                    return there if _is(there, metadata) else None
                 await cluster.store.create(where, value, make_parents=True)
             except NodeExistsError:
                 there = await read(cluster, ledger_id, sync=True)
                 if there is not None:
-                    is_ours = there.metadata.create_token == metadata.create_token
-                    return there if is_ours else None
+                    return there if _is(there, metadata) else None
             except StoreError as error:
                 if not error.maybe_applied or attempts_left == 0:
                     raise
@@ -274,3 +280,8 @@ async def _create(
     except StoreError as error:
         error.maybe_applied = error.maybe_applied or in_doubt
         raise
+
+
+def _is(there: StoredLedger | None, wanted: LedgerMetadata) -> bool:
+    """Is this the ledger that was to be created? Its creator drew the token."""
+    return there is not None and there.metadata.create_token == wanted.create_token

@@ -48,14 +48,20 @@ _PAUSE_MS_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Give the node this value; create it if it is absent (its parent must exist)."""
+    """Give the node this value; create it if it is absent (its parent must exist).
+
+    ``also`` is written before it, in the same transaction: other nodes that change with this one.
+    """
 
     value: bytes
+    also: Sequence[Write] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveNode:
-    """Delete the node."""
+    """Delete the node; ``also`` is written before it, in the same transaction."""
+
+    also: Sequence[Write] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +136,10 @@ class _Loop:
             try:
                 state = await self.store.get(self.path, sync=sync)
                 sync = True
-                write, value = self._write(state, self.decide(state))
-                if write is None:
+                writes, value = self._writes(state, self.decide(state))
+                if not writes:
                     return _standing(state)
-                if await self._attempt([*await self.alongside(), write], state):
+                if await self._attempt([*await self.alongside(), *writes], state):
                     version = 0 if state is None else state.version + 1
                     return None if value is None else Standing(value=value, version=version)
             except errors.StoreUnavailableError:
@@ -151,20 +157,20 @@ class _Loop:
         await asyncio.sleep(self.pause_ms / 1000)
         self.pause_ms = min(2 * self.pause_ms, _PAUSE_MS_MAX)
 
-    def _write(
+    def _writes(
         self, state: Versioned | None, decision: Decision
-    ) -> tuple[Write | None, bytes | None]:
+    ) -> tuple[Sequence[Write], bytes | None]:
         match decision:
-            case Store(value):
+            case Store(value, also):
                 if state is None:
-                    return Create(path=self.path, value=value), value
-                return Put(path=self.path, value=value, version=state.version), value
-            case RemoveNode():
+                    return [*also, Create(path=self.path, value=value)], value
+                return [*also, Put(path=self.path, value=value, version=state.version)], value
+            case RemoveNode(also):
                 if state is None:
-                    return None, None
-                return Delete(path=self.path, version=state.version), None
+                    return [], None
+                return [*also, Delete(path=self.path, version=state.version)], None
             case Keep():
-                return None, None
+                return [], None
             case _:
                 assert_never(decision)
 

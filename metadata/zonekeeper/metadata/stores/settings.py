@@ -16,6 +16,14 @@ CLUSTER_ID: Final = Setting(
     shown_as="UUID",
     help="Refuse any cluster but the one with this instance id, which `cluster info` says.",
 )
+#: A command waits so long for the store. With what it asks over HTTP it then ends within 3 s.
+STORE_TIMEOUT_S: Final = 1.2
+STORE_TIMEOUT: Final = Setting(
+    name="store-timeout",
+    shown_as="SECONDS",
+    default=f"{STORE_TIMEOUT_S:g}",
+    help="How long a command waits for the metadata store before it counts as away.",
+)
 
 
 def address(text: str) -> str:

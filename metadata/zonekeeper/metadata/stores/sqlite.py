@@ -118,7 +118,7 @@ class SqliteStore(MetadataStore):
 
     async def start(self) -> None:
         """Open the file and begin a session."""
-        deadline_ms = self._deadline_ms()
+        deadline_ms = self._clock_ms() + self._timeouts.first_ms
         await self._in(self._writer, partial(_refuse_network, self._path, self.name))
         await self._in(self._writer, partial(self._written.open, deadline_ms))
         await self._in(self._reader, partial(self._read.open, deadline_ms))

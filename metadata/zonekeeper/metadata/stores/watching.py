@@ -8,6 +8,7 @@ between are skipped, and the last state cannot be missed. The read promises neve
 
 import asyncio
 import enum
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Final, TypeAlias, TypeVar
@@ -33,6 +34,8 @@ Key: TypeAlias = tuple[Watched, str]
 _RETRY_DELAY_MS: Final = 200
 
 _NOTHING: Final = object()
+
+_logger = logging.getLogger(__name__)
 
 
 class Notices:
@@ -71,10 +74,17 @@ class Notices:
 
 
 class SessionFeed:
-    """The session as it is known, and the streams that follow it."""
+    """The session as it is known, and the streams that follow it.
+
+    The log has one line when a connection is lost, and one when there is a session again.
+    """
 
     def __init__(self, store: str, session: Session) -> None:
         self.current = session
+        #: The last session that there was.
+        self._last = session.id
+        #: Since when there is no session that is connected; None: there is one, or was none yet.
+        self._away_s: float | None = None
         self._store = store
         self._closed = False
         self._waiting: dict[Notice, None] = {}
@@ -82,6 +92,7 @@ class SessionFeed:
     def publish(self, session: Session) -> None:
         """Set the present knowledge of the session."""
         if session != self.current:
+            self._log(session)
             self.current = session
             self._tell()
 
@@ -101,6 +112,33 @@ class SessionFeed:
             return self.current
 
         return follow(read, lambda notice: self._waiting.pop(notice, None))
+
+    def _log(self, session: Session) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if session.id is None or not session.connected:
+            if self.current.id is not None and self.current.connected:
+                self._away_s = now_s
+                if not session.connected:
+                    _logger.warning("%s: the connection is lost; connecting again", self._store)
+            return
+        away_s = 0.0 if self._away_s is None else now_s - self._away_s
+        facts = {"duration_ms": round(away_s * 1_000), "same_session": session.id == self._last}
+        if self._last is not None and session.id != self._last:
+            _logger.warning(
+                "%s: the session was lost, and its ephemeral nodes with it; a new session has "
+                "begun after %.1f s",
+                self._store,
+                away_s,
+                extra=facts,
+            )
+        elif self._away_s is not None:
+            _logger.info(
+                "%s: connected again after %.1f s, in the same session",
+                self._store,
+                away_s,
+                extra=facts,
+            )
+        self._last, self._away_s = session.id, None
 
     def _tell(self) -> None:
         waiting, self._waiting = self._waiting, {}

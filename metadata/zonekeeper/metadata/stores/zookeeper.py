@@ -41,6 +41,8 @@ from zonekeeper.metadata.stores.zookeeper_client import Reports, ZooKeeperClient
 
 Answer = TypeVar("Answer")
 
+#: A client that reaches no server has nothing to end there, and waits no longer for its threads.
+UNREACHED_STOP_MS: Final = 100
 _READ_RETRY_MS: Final = 20
 
 _SECRET_BYTES_MAX: Final = 1_024
@@ -77,6 +79,9 @@ class ZooKeeperStore(MetadataStore):
         self.root = address.root
         self.session_timeout_ms = timeouts.session_ms
         self._request_ms = timeouts.request_ms
+        self._first_ms = timeouts.first_ms
+        #: A request was given up, and none was answered since.
+        self._silent = False
         self._closed = False
         self._refused = False
         #: Set while requests make sense: connected, or closed or refused for good.
@@ -92,19 +97,19 @@ class ZooKeeperStore(MetadataStore):
             refused=self._credentials_refused,
             changed=self._changed,
         )
-        self._client = ZooKeeperClient(address, secret, timeouts.session_ms, reports)
+        self._client = ZooKeeperClient(address, secret, timeouts, reports)
 
     async def start(self) -> None:
         """Wait until a server gives a session."""
         await self._client.start()
         try:
-            async with asyncio.timeout(self._request_ms / 1000):
+            async with asyncio.timeout(self._first_ms / 1000):
                 await self._reach("")
         except TimeoutError as late:
             raise errors.StoreUnavailableError(
-                f"no server gave a session within {self._request_ms} ms:"
+                f"no server gave a session within {self._first_ms} ms:"
                 " is the address right, is there a quorum, do the certificates fit?"
-                " The logger zonekeeper.metadata.kazoo says what was tried",
+                " At DEBUG the logger zonekeeper.metadata.kazoo says what was tried",
                 store=self.name,
             ) from late
 
@@ -123,10 +128,11 @@ class ZooKeeperStore(MetadataStore):
         """End the session; if no server is reached, it ends at its timeout."""
         if self._closed:
             return
+        reached = self._feed.current.connected and not self._silent
         self._closed = True
         self._reached.set()
         self._feed.close()
-        await self._client.stop()
+        await self._client.stop(self._request_ms if reached else UNREACHED_STOP_MS)
         self._notices.tell_all()
 
     async def _get(self, path: str, *, sync: bool) -> Versioned | None:
@@ -148,7 +154,9 @@ class ZooKeeperStore(MetadataStore):
             async with asyncio.timeout(self._request_ms / 1000):
                 await self._reach(path)
                 sent = True
-                return await self._client.commit(writes, session)
+                written = await self._client.commit(writes, session)
+                self._silent = False
+                return written
         except TimeoutError as late:
             raise self._late(path, maybe_applied=sent) from late
 
@@ -189,6 +197,7 @@ class ZooKeeperStore(MetadataStore):
                     except (errors.StoreUnavailableError, errors.SessionLostError):
                         await asyncio.sleep(_READ_RETRY_MS / 1000)
                         continue
+                    self._silent = False
                     if behind and session == self._feed.current.id:
                         self._behind = False
                     return answer
@@ -228,6 +237,7 @@ class ZooKeeperStore(MetadataStore):
         self._notices.tell(key)
 
     def _late(self, path: str, *, maybe_applied: bool = False) -> errors.StoreUnavailableError:
+        self._silent = True
         return errors.StoreUnavailableError(
             f"no answer within {self._request_ms} ms",
             store=self.name,

@@ -53,14 +53,13 @@ from zonekeeper.metadata.store.store import (
     Write,
     Written,
 )
-from zonekeeper.metadata.stores import zookeeper_tls
+from zonekeeper.metadata.stores import zookeeper_patience, zookeeper_tls
+from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.metadata.stores.uri import Acl, ZooKeeperAddress
 from zonekeeper.metadata.stores.watching import Key, Watched
 
 Answer = TypeVar("Answer")
 
-#: Within the session's time at least this many greetings of servers can be tried.
-_GREETINGS_MIN: Final = 3
 #: The pause between attempts to reach a server; without these kazoo doubles it up to an hour.
 _RECONNECT_DELAY_SECONDS: Final = 0.05
 _RECONNECT_DELAY_SECONDS_MAX: Final = 1.0
@@ -69,7 +68,6 @@ _RECONNECT_DELAY_SECONDS_MAX: Final = 1.0
 _ANY_VERSION: Final = -1
 
 _LOG: Final = logging.getLogger("zonekeeper.metadata.kazoo")
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ class ZooKeeperClient:
     """One connection to an ensemble of servers, with one session after the other."""
 
     def __init__(
-        self, address: ZooKeeperAddress, secret: str | None, session_ms: int, reports: Reports
+        self, address: ZooKeeperAddress, secret: str | None, timeouts: Timeouts, reports: Reports
     ) -> None:
         self._name = str(address)
         self._reports = reports
@@ -99,29 +97,38 @@ class ZooKeeperClient:
         #: Guards the session's id between kazoo's thread and the loop's.
         self._gate = threading.Lock()
         self._session: SessionId | None = None
-        #: The state that kazoo told last; None: none yet, or this client was stopped.
-        self._told: KazooState | None = None
         #: Functions that fail the requests under way: kazoo forgets these when it stops.
         self._open: set[Callable[[], None]] = set()
-        self._kazoo = _client(address, secret, session_ms)
+        patience_s = zookeeper_patience.patience_s(timeouts, len(address.servers))
+        self._kazoo = _client(address, secret, timeouts.session_ms, patience_s)
         self._kazoo.add_listener(self._listen)
-        self._hear_greetings(session_ms)
+        self._hear_greetings(patience_s)
 
     async def start(self) -> None:
         """Begin to connect; ``Reports.session`` is called when there is a session."""
         await asyncio.to_thread(self._kazoo.start_async)
 
-    async def stop(self) -> None:
-        """End the session, if a server is reached, and the threads."""
-        self._told = None
+    async def stop(self, within_ms: int) -> None:
+        """End the session, if a server is reached, and the threads.
+
+        After ``within_ms`` they are left to end by themselves: they are daemons, and a session that
+        kazoo did not end runs out.
+        """
         for give_up in tuple(self._open):
             give_up()
-        # Errors of kazoo while it stops are ignored: its threads are daemons, and a session that it
-        # did not end runs out. The same is true while the interpreter is ending, and starts no
-        # thread any more.
-        with suppress(kazoo_errors.KazooException, RuntimeError):
-            await asyncio.to_thread(self._kazoo.stop)
-            await asyncio.to_thread(self._kazoo.close)
+        over = asyncio.Event()
+        # A thread of our own: the loop would wait for one of its own before it ends.
+        with suppress(RuntimeError):  # the interpreter is ending, and starts no thread any more
+            threading.Thread(target=self._end, args=(over,), daemon=True).start()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_ms / 1000):
+                    await over.wait()
+
+    def _end(self, over: asyncio.Event) -> None:
+        with suppress(kazoo_errors.KazooException, OSError):
+            self._kazoo.stop()
+            self._kazoo.close()
+        self._post(over.set)
 
     # ── reading ──
 
@@ -268,14 +275,13 @@ class ZooKeeperClient:
         """Report a change; called in a thread of kazoo's."""
         self._post(partial(self._reports.changed, key))
 
-    def _hear_greetings(self, session_ms: int) -> None:
+    def _hear_greetings(self, patience_s: float) -> None:
         """Report how long a session the server granted, and limit the wait for each greeting.
 
         kazoo does not keep the server's answer to its wish. It waits for the answer for the
         session's time divided by the number of servers: with a single server until the session is
         over. But a server that is starting may take a greeting and never answer it.
         """
-        patience_s = session_ms / 1_000 / _GREETINGS_MIN
         connection = self._kazoo._connection  # noqa: SLF001 there is no public way to it
         invoke = connection._invoke  # noqa: SLF001 as above
 
@@ -298,19 +304,9 @@ class ZooKeeperClient:
             elif state == KazooState.LOST:
                 self._session = None
             session = Session(id=self._session, connected=state == KazooState.CONNECTED)
-        self._say(state)
         if self._kazoo.client_state == KeeperState.AUTH_FAILED:
             self._post(self._reports.refused)
         self._post(partial(self._reports.session, session))
-
-    def _say(self, state: KazooState) -> None:
-        """Log that a connection is lost, or is there again: one line for each."""
-        before, self._told = self._told, state
-        if state == KazooState.CONNECTED:
-            if before is not None and before != state:
-                _logger.info("%s: connected again", self._name)
-        elif before == KazooState.CONNECTED:
-            _logger.warning("%s: the connection is lost; connecting again", self._name)
 
     def _translate(self, error: Exception, path: str, *, maybe_applied: bool) -> errors.StoreError:
         """Give our error for kazoo's; ``maybe_applied`` is for errors that leave it unknown."""
@@ -380,14 +376,16 @@ _UNKNOWNS: Final[_Table] = (
 
 
 class _Quiet(logging.Filter):
-    """Makes kazoo's warnings INFO, and drops what the loggers above would not take.
+    """Makes all that kazoo says DEBUG, and drops what the loggers above would not take.
+
+    While a server is away kazoo tells each attempt, several times a second.
 
     kazoo's errors stay errors: a lost connection is none of them.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno == logging.WARNING:
-            record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
+        if record.levelno <= logging.WARNING:
+            record.levelno, record.levelname = logging.DEBUG, logging.getLevelName(logging.DEBUG)
         return _LOG.parent is None or _LOG.parent.isEnabledFor(record.levelno)
 
 
@@ -410,10 +408,13 @@ _QUIET: Final = _Quiet()
 _BYSTANDERS: Final = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
 
 
-def _client(address: ZooKeeperAddress, secret: str | None, session_ms: int) -> KazooClient:
+def _client(
+    address: ZooKeeperAddress, secret: str | None, session_ms: int, patience_s: float
+) -> KazooClient:
     handler = SequentialThreadingHandler()
     if address.tls is not None:
         handler.create_connection = partial(zookeeper_tls.connect, address.tls)
+    handler.create_connection = zookeeper_patience.limited(handler.create_connection, patience_s)
     _LOG.setLevel(logging.INFO)
     _LOG.addFilter(_QUIET)  # once: a logger has no filter twice
     return KazooClient(

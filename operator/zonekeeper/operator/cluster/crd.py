@@ -1,64 +1,61 @@
 """The custom resource's definition, made from the tables that the operator reads resources with.
 
-So the schema allows no field that the operator does not know, and refuses none that it knows. A
-rule between fields is written in CEL where that is cheap. The operator checks every rule again. A
-rule that needs the judgement of placement is checked by the operator alone.
+So the schema allows no field that the operator does not know, and refuses none that it knows. The
+rules between fields stand in ``crd_rules``. Each field of ``spec`` has a description that ends with
+its default, or says that the field is required. A rule that needs the judgement of placement is
+checked by the operator alone. So is the removal of bookies and zones: only the operator sees
+whether they hold something.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, assert_never, cast
+from typing import Final, cast
 
-from zonekeeper.operator.cluster import desired, quantities
+from zonekeeper.operator.cluster import amounts, crd_rules, desired
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
+from zonekeeper.operator.shapes import config, forbidden, images, names, pods, schemas
+from zonekeeper.operator.shapes.shapes import TEXT_MAX
 from zonekeeper.placement.base import fields
 from zonekeeper.placement.policy import effects, rules, rules_data
 
 _PLURAL: Final = BOOKIE_CLUSTERS.plural
 _RESOURCE: Final = f"{_PLURAL}.{BOOKIE_CLUSTERS.group}"
 
-_LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-
 _DESCRIPTIONS: Final = {
-    "bookiesPerZone": "The number of bookies in each zone. It can be raised, and not lowered.",
-    "image": "The image that bookies run, with a tag or a digest.",
+    "autoReplication": "The processes that watch zones and make lost copies again.",
+    "autoReplication.perZone": "The number of autorecovery processes in each zone; 0: none, and "
+    "lost copies are not made again unless such a process is run otherwise.",
+    "bookiesPerZone": "The number of bookies in each zone. It can be raised, and lowered only "
+    "while the bookies that would go hold nothing.",
+    "image": "The image of bookies and autorecovery, with a tag or a digest. Without it an upgrade "
+    "of the operator rolls the cluster.",
     "metadata": "The metadata store of the cluster.",
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
     "onDelete": "On deletion Retain keeps volumes and metadata, Delete removes them.",
-    "storage": "The volume of each bookie.",
-    "storage.className": "The storage class of the volumes. Without it, the default class is used.",
+    "storage": "The volumes of each bookie. They cannot change once the cluster is built.",
+    "storage.className": "The storage class of the volumes.",
+    "storage.journal": "A volume of its own for each bookie's arrival segments, which are written "
+    "and synced at once. It can be had only when the cluster is built.",
+    "storage.journal.className": "The storage class of the journal volumes.",
+    "storage.journal.size": "The size of each bookie's journal volume.",
     "storage.size": "The size of each bookie's volume.",
+    "update": "How a changed image or another change of the pods reaches the bookies.",
+    "update.bake": "After each step the roll rests for this time, and then asks its gates again.",
+    "update.deadline": "A step whose bookies are not well after this time halts the roll.",
+    "update.paused": "No step of a roll begins; a step that has begun is finished.",
 }
-#: A cluster is built once its instance is known. Before that, every field can be corrected.
-_BUILT: Final = "has(oldSelf.status) && has(oldSelf.status.instance)"
-
-#: A name cannot be corrected later, so a resource that is there already keeps its name.
-_NAME_RULE: Final = {
-    "rule": f"oldSelf.hasValue() || self.metadata.name.matches('^{desired.CLUSTER_NAME}$')",
-    "optionalOldSelf": True,
-    "message": f"metadata.name: {desired.CLUSTER_NAME_RULE}; choose another name",
+#: What is so if a field of ``spec`` is left out and the schema has no default; others are required.
+_OTHERWISE: Final = {
+    "image": "the operator's own image",
+    "storage.className": "the default class of the Kubernetes cluster",
+    "storage.journal.className": "the default class of the Kubernetes cluster",
 }
-
-#: Rules over the whole resource: the condition that must hold, and the message if it does not.
-_RULES: Final = (
-    (
-        f"!({_BUILT}) || self.spec.metadata == oldSelf.spec.metadata",
-        "spec.metadata: cannot change once the cluster is built: its bookies belong to that root",
-    ),
-    (
-        f"!({_BUILT}) || self.spec.storage == oldSelf.spec.storage",
-        "spec.storage: cannot change once the cluster is built: its volumes are there",
-    ),
-    (
-        f"!({_BUILT}) || self.spec.bookiesPerZone >= oldSelf.spec.bookiesPerZone",
-        "spec.bookiesPerZone: removing bookies would lose what they hold; set it to what it was, "
-        "or more",
-    ),
-    (
-        f"!({_BUILT}) || "
-        "oldSelf.spec.zones.all(old, self.spec.zones.exists(zone, zone.name == old.name))",
-        "spec.zones: removing a zone would lose what its bookies hold; name it again",
-    ),
-)
+#: The longest texts of plain fields, where that is not the usual limit.
+_LONGEST: Final = {"image": images.IMAGE_MAX, "storage.size": 16, "storage.journal.size": 16}
+#: The longest amount, and the most of them; older API servers count an amount as a long text.
+_AMOUNT_MAX: Final = 64
+_AMOUNTS_MAX: Final = 12
+#: Of the status: the API server needs a limit to know what a rule on a list costs.
+_CONDITIONS_MAX: Final = 32
 
 
 def definition() -> Json:
@@ -98,6 +95,7 @@ def _columns() -> list[Json]:
         {"name": "Ready", "type": "string", "jsonPath": f"{ready}.status"},
         {"name": "Bookies", "type": "integer", "jsonPath": ".status.readyBookies"},
         {"name": "Of", "type": "integer", "jsonPath": ".status.bookies"},
+        {"name": "Updated", "type": "integer", "jsonPath": ".status.updatedBookies"},
         {"name": "Reason", "type": "string", "jsonPath": f"{ready}.reason"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
         {"name": "Message", "type": "string", "jsonPath": f"{ready}.message", "priority": 1},
@@ -107,29 +105,53 @@ def _columns() -> list[Json]:
 def _whole() -> Json:
     spec = _object(
         {
-            **_tree(desired.FIELDS, _DESCRIPTIONS.__getitem__, defaults=desired.DEFAULTS),
+            **_tree(desired.FIELDS, _DESCRIPTIONS.__getitem__, _plain),
+            **schemas.properties(pods.TABLE),
+            "config": config.schema(),
             "zones": _zones(),
-            "resources": _resources(),
+            "resources": _resources("Processor and memory of each bookie"),
             "policy": _policy(),
         },
         description="The cluster that is asked for.",
         required=["zones"],
     )
+    inner = spec["properties"]
+    inner["autoReplication"]["properties"]["resources"] = _resources(
+        "Processor and memory of each autorecovery process"
+    )
     for name in desired.REQUIRED:
         _require(spec, name.split("."))
+    storage = inner["storage"]
+    journal = storage["properties"]["journal"]
+    _require(journal, ["size"])
+    storage |= schemas.with_rules(storage, crd_rules.of_storage())
+    journal |= schemas.with_rules(journal, crd_rules.of_journal())
+    inner["image"] |= schemas.with_rules(inner["image"], schemas.of_rules([images.STAYS]))
+    forbidden.add_to(spec)
     whole = _object(
         {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            "metadata": {"type": "object"},
-            "spec": spec,
+            # A rule can name a field only if the schema has it.
+            "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
+            "spec": schemas.with_rules(spec, crd_rules.of_spec()),
             "status": _status(),
         },
         description="A cluster of bookies in several zones.",
         required=["spec"],
     )
-    checked = [{"rule": rule, "message": message} for rule, message in _RULES]
-    return whole | {"x-kubernetes-validations": [_NAME_RULE, *checked]}
+    return schemas.with_rules(whole, crd_rules.of_resource())
+
+
+def _plain(name: str, kind: fields.Kind) -> Json:
+    """Give the schema of a plain field of ``spec``."""
+    schema = schemas.of_kind(kind, _LONGEST.get(name, TEXT_MAX))
+    if name not in desired.DEFAULTS:
+        about = schemas.described(_DESCRIPTIONS[name], _OTHERWISE.get(name))
+        return schema | {"description": about}
+    default = desired.DEFAULTS[name]
+    about = schemas.described(_DESCRIPTIONS[name], str(default))
+    return schema | {"description": about, "default": default}
 
 
 def _object(properties: Json, *, description: str, required: list[str] | None = None) -> Json:
@@ -147,8 +169,7 @@ def _require(level: Json, path: Sequence[str]) -> None:
 def _tree(
     table: Mapping[str, fields.Kind],
     describe: Callable[[str], str],
-    *,
-    defaults: Mapping[str, int | str],
+    leaf_of: Callable[[str, fields.Kind], Json],
 ) -> Json:
     """Give the properties of a table; its names are paths, with a dot between their parts."""
     properties: Json = {}
@@ -159,93 +180,78 @@ def _tree(
             path = f"{path}.{section}" if path else section
             inner = level.setdefault(section, _object({}, description=describe(path)))
             level = inner["properties"]
-        leaf = schema_of(kind) | {"description": describe(name)}
-        level[last] = leaf | ({"default": defaults[name]} if name in defaults else {})
+        level[last] = leaf_of(name, kind)
     return properties
 
 
-def schema_of(kind: fields.Kind) -> Json:
-    """Give the schema of a kind of value; it allows all that the kind reads, and a little more."""
-    schema: Json
-    match kind:
-        case fields.Whole():
-            schema = {"type": "integer", "minimum": kind.least, "maximum": kind.most}
-        case fields.Number():
-            low = {"exclusiveMinimum": True} if kind.above else {}
-            schema = {"type": "number", "minimum": kind.least, "maximum": kind.most} | low
-        case fields.Duration():
-            schema = {"type": "string", "pattern": "^[0-9]{1,15}(ms|s|m|h|d)$"}
-        case fields.Size():
-            pattern = "^(0|[0-9]{1,15}(KiB|MiB|GiB|TiB))$"
-            schema = {"x-kubernetes-int-or-string": True, "pattern": pattern}
-        case fields.Flag():
-            schema = {"type": "boolean"}
-        case fields.OneOf():
-            schema = {"type": "string", "enum": [str(word) for word in kind.words]}
-        case fields.Text():
-            schema = {"type": "string", "pattern": f"^({kind.pattern})$"}
-        case fields.Names():
-            name = {"type": "string", "pattern": f"^{_LABEL}$"}
-            schema = {"type": "array", "minItems": 1, "maxItems": kind.most, "items": name}
-        case _:
-            assert_never(kind)
-    return schema
-
-
 def _zones() -> Json:
-    names = schema_of(fields.Names(rules_data.ZONES_MAX))
+    zones = schemas.of_kind(fields.Names(rules_data.ZONES_MAX))
+    name = "The zone's name, which becomes part of the names of its StatefulSet and pods."
     selector = {
         "type": "object",
-        "description": "Labels that each node of this zone has. Default: "
-        f"{desired.DEFAULT_ZONE_LABEL} with the zone's name.",
-        "additionalProperties": {"type": "string", "pattern": f"^({desired.LABEL_VALUE})$"},
+        "description": "Labels that each node of this zone has. Any two zones must name one label "
+        f"with different values. Default: {desired.DEFAULT_ZONE_LABEL} with the zone's name.",
+        "additionalProperties": schemas.of_kind(names.VALUE_OF_LABEL, names.LABEL_VALUE_MAX),
         "maxProperties": 16,
     }
     zone = _object(
         {
-            "name": names["items"] | {"description": "The zone's name.", "maxLength": 63},
+            "name": zones["items"] | {"description": schemas.described(name, None)},
             "nodeSelector": selector,
+            **schemas.properties(pods.of_a_zone()),
         },
         description="A zone.",
         required=["name"],
     )
-    return names | {
-        "description": "The zones, in the order in which planned work goes through them.",
-        "items": zone,
-    }
+    about = "The zones, in the order in which planned work goes through them. None can be removed."
+    whole = zones | {"description": schemas.described(about, None), "items": zone}
+    return schemas.with_rules(whole, crd_rules.of_zones())
 
 
-def _resources() -> Json:
-    amounts = {
-        "type": "object",
-        "additionalProperties": {
-            "x-kubernetes-int-or-string": True,
-            "pattern": f"^({quantities.PATTERN})$",
-        },
-        "maxProperties": 16,
+def _resources(whose: str) -> Json:
+    amount = {
+        "x-kubernetes-int-or-string": True,
+        "maxLength": _AMOUNT_MAX,
+        schemas.RULES: [
+            {
+                "rule": "type(self) == int ? self >= 0 : isQuantity(self) && !self.startsWith('-')",
+                "message": f"{amounts.AMOUNT_RULE}; {amounts.AMOUNT_FIX}",
+            }
+        ],
     }
-    return _object(
-        {"limits": amounts, "requests": amounts},
-        description="Processor and memory of each bookie, written as in a container.",
-    )
+    sections = {
+        name: {
+            "type": "object",
+            "description": schemas.described(about, "none"),
+            "additionalProperties": amount,
+            "maxProperties": _AMOUNTS_MAX,
+        }
+        for name, about in (
+            ("limits", "The most of each resource that a container gets."),
+            ("requests", "What is set aside for a container of each resource."),
+        )
+    }
+    return _object(sections, description=f"{whose}, written as in a container.")
 
 
 def _policy() -> Json:
     """Give the policy's schema: the record without the fields that only zonekeeper writes."""
     standing = rules_data.rules(rules.Policy(placement=rules.PlacementRules(zones=())))
     own = {name: kind for name, kind in rules_data.KINDS.items() if "." in name}
-    whole = _object(
-        _tree(own, "The section {}; docs/policy.md describes it.".format, defaults={}),
+
+    def leaf(name: str, kind: fields.Kind) -> Json:
+        default = cast(object, standing)
+        for step in name.split("."):
+            default = cast(Mapping[str, object], default)[step]
+        about = f"{effects.EFFECTS[name]} {_default_text(name, default)}"
+        return schemas.of_kind(kind) | {"description": about}
+
+    about = "The section {}; docs/policy.md describes it."
+    return _object(
+        _tree(own, about.format, leaf),
         description="The rules that clients, bookies and repair obey; docs/policy.md describes "
         "each. A rule that is left out has its default.",
     )
-    for name in own:
-        level, default = whole, cast(object, standing)
-        for step in name.split("."):
-            level = level["properties"][step]
-            default = cast(Mapping[str, object], default)[step]
-        level["description"] = f"{effects.EFFECTS[name]} {_default_text(name, default)}"
-    return whole
 
 
 def _default_text(name: str, default: object) -> str:
@@ -273,23 +279,89 @@ def _status() -> Json:
         description="The number of bookies that a zone shall have, and of those that are ready.",
         required=["name", "bookies", "ready"],
     )
+    unit = _object(
+        {"zone": text, "domain": text, "bookies": count, "ready": count, "updated": count},
+        description="A unit: an upgrade domain of a zone. The number of bookies that it shall "
+        "have, of those that are ready, and of those that run the newest template.",
+        required=["zone", "domain", "bookies", "ready", "updated"],
+    )
+    unwell = _object(
+        {"pod": text, "zone": text, "reason": text, "message": text, "since": text},
+        description="A pod that is not ready, the reason, and what Kubernetes and the container's "
+        "last words say of it.",
+        required=["pod", "zone", "reason", "message"],
+    )
     return _object(
         {
             "observedGeneration": count,
-            "conditions": _by_key("type", condition),
-            "zones": _by_key("name", zone),
+            "conditions": _by_key(condition, "type") | {"maxItems": _CONDITIONS_MAX},
+            "zones": _by_key(zone, "name"),
+            "units": _by_key(unit, "zone", "domain"),
             "bookies": count,
             "readyBookies": count,
+            "updatedBookies": count,
+            "unwell": _by_key(unwell, "pod"),
             "instance": text | {"description": "The INSTANCEID of the cluster in its root."},
+            "image": text | {"description": "The image that bookies shall run."},
+            "version": text | {"description": "The version of the operator that wrote this."},
+            "roll": _roll(),
         },
         description="The state of the cluster, as the operator saw it last.",
     )
 
 
-def _by_key(key: str, items: Json) -> Json:
+def _roll() -> Json:
+    text, count, flag = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
+    moment = count | {"format": "int64"}
+    gate = _object(
+        {"gate": text, "what": text, "since": text | {"format": "date-time"}, "runbook": text},
+        description="A gate that the next step waits for.",
+        required=["gate", "what", "since", "runbook"],
+    )
+    bookie = _object(
+        {"name": text, "uid": text, "bootEpoch": moment},
+        description="A bookie of the step, with the uid of the pod that is made anew.",
+        required=["name", "uid"],
+    )
+    halt = _object(
+        {"pod": text, "words": text},
+        description="Why the roll has stopped by itself.",
+        required=["pod", "words"],
+    )
+    step = _object(
+        {
+            "unit": text,
+            "bookies": {"type": "array", "items": bookie},
+            "brings": text,
+            "begunMs": moment,
+            **dict.fromkeys(("canary", "unready", "away", "overridden"), flag),
+            "halt": halt,
+        },
+        description="The step that has begun. The operator goes on with it after a crash.",
+        required=["unit", "bookies", "brings", "begunMs"],
+    )
+    return _object(
+        {
+            "phase": text,
+            "updated": count | {"description": "The bookies that run what is asked for."},
+            "total": count,
+            "doing": text,
+            "waitingFor": _by_key(gate, "gate"),
+            "plan": {"type": "array", "items": text, "description": "The steps that are left."},
+            "step": step,
+            "endedMs": moment | {"description": "When the last step ended."},
+            "proven": text | {"description": "Names the templates whose canary was well."},
+            "overrideUsed": text,
+        },
+        description="How a changed template reaches the bookies.",
+        required=["phase", "updated", "total"],
+    )
+
+
+def _by_key(items: Json, *keys: str) -> Json:
     return {
         "type": "array",
         "items": items,
         "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": [key],
+        "x-kubernetes-list-map-keys": list(keys),
     }

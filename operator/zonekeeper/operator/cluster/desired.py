@@ -9,14 +9,17 @@ import enum
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
-from zonekeeper.operator.cluster import quantities
+from zonekeeper.operator.cluster import amounts, sizing
 from zonekeeper.operator.kubernetes.api import Json
-from zonekeeper.placement.base import fields
+from zonekeeper.operator.shapes import config, forbidden, images, names, pods, volumes
+from zonekeeper.operator.shapes.pods import PodFields
+from zonekeeper.operator.shapes.volumes import Volume
+from zonekeeper.placement.base import fields, units
 from zonekeeper.placement.base.fields import Problem
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.policy import gating, legality, rules_data
@@ -26,6 +29,7 @@ from zonekeeper.placement.policy.rules import Policy
 DEFAULT_ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 BOOKIES_PER_ZONE_MAX: Final = 1_000
+REPAIRERS_PER_ZONE_MAX: Final = 10
 CLUSTER_NAME_MAX: Final = 30
 #: A pod has a label ``<cluster>-<zone>-<hash of 10 characters>``, of at most 63 characters.
 SET_NAME_MAX: Final = 52
@@ -40,18 +44,6 @@ CLUSTER_NAME_RULE: Final = (
     "names of Services and pods can be made of it"
 )
 
-_SUBDOMAIN_MAX: Final = 253
-_DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-_SUBDOMAIN: Final = rf"{_DNS_LABEL}(\.{_DNS_LABEL}){{0,15}}"
-_LABEL: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_LABEL_NAME: Final = rf"({_SUBDOMAIN}/)?{_LABEL}"
-LABEL_VALUE: Final = rf"({_LABEL})?"
-#: Of these a node may promise more than it has. Of every other resource: request = limit.
-_SHARED: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-_RESOURCE_NAME: Final = (
-    rf"{'|'.join(sorted(_SHARED))}|hugepages-[0-9]{{1,9}}[KMG]i|{_SUBDOMAIN}/{_LABEL}"
-)
-
 
 class OnDelete(enum.StrEnum):
     """Do volumes and metadata stay when the resource is deleted?"""
@@ -62,28 +54,33 @@ class OnDelete(enum.StrEnum):
 
 #: The plain fields of ``spec``, by name; the schema is made from the same table.
 FIELDS: Final[Mapping[str, fields.Kind]] = {
+    "autoReplication.perZone": fields.Whole(0, REPAIRERS_PER_ZONE_MAX),
     "bookiesPerZone": fields.Whole(1, BOOKIES_PER_ZONE_MAX),
-    "image": fields.Text(
-        r"[a-z0-9][-a-z0-9._/:]{0,254}(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}|@sha256:[0-9a-f]{64})",
-        "an image with a tag or a digest",
-        "registry.example/zonekeeper:0.1.0",
-    ),
+    "image": images.IMAGE,
     "metadata.uri": fields.Text(
         r"zk://[-0-9A-Za-z._:,;\[\]/~]{1,1000}",
         "the address of a ZooKeeper ensemble and a root in it",
         "zk://zookeeper:2181/ledgers",
     ),
     "onDelete": fields.OneOf(OnDelete),
-    "storage.className": fields.Text(_SUBDOMAIN, "the name of a storage class", "fast"),
-    "storage.size": fields.Text(
-        r"[1-9][0-9]{0,5}(Mi|Gi|Ti)", "a whole number and Mi, Gi or Ti", "100Gi"
-    ),
+    "storage.className": volumes.CLASS,
+    "storage.journal.className": volumes.CLASS,
+    "storage.journal.size": volumes.SIZE,
+    "storage.size": volumes.SIZE,
+    "update.bake": fields.Duration(0, units.DAY_MS),
+    "update.deadline": fields.Duration(units.SECOND_MS, units.DAY_MS),
+    "update.paused": fields.Flag(),
 }
 DEFAULTS: Final[Mapping[str, int | str]] = {
+    "autoReplication.perZone": 1,
     "bookiesPerZone": 3,
     "onDelete": OnDelete.RETAIN.value,
+    "update.bake": "1m",
+    "update.deadline": "10m",
+    "update.paused": False,
 }
-REQUIRED: Final = ("image", "metadata.uri", "storage.size")
+REQUIRED: Final = ("metadata.uri", "storage.size")
+NO_IMAGE: Final = "is required, because this operator was not told its own image"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +89,20 @@ class Zone:
 
     name: ZoneName
     node_labels: Mapping[str, str]
+    #: What its pods have beside the rest: the cluster's fields, and its own over them.
+    pods: PodFields = field(default_factory=PodFields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateRules:
+    """How a changed template reaches the bookies."""
+
+    #: After each step the roll rests for this time.
+    bake_ms: int
+    #: A step whose bookies are not well after this time halts the roll.
+    deadline_ms: int
+    #: No step begins.
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +114,31 @@ class Desired:
     metadata_uri: str
     zones: tuple[Zone, ...]
     bookies_per_zone: int
+    #: The number of autorecovery processes in each zone; 0: this resource installs no repair.
+    repairers_per_zone: int
+    repair_resources: Json
     image: str
     storage_size: str
     storage_class: str | None
+    #: The volume of arrival segments; None: they are on the other one.
+    journal: Volume | None
     resources: Json
+    #: The bookies' settings that were chosen, as texts by name.
+    config: Mapping[str, str]
+    update: UpdateRules
     policy: Policy
     #: Warnings of placement, and problems that a cluster which is built already may keep.
     warnings: tuple[str, ...]
+
+
+#: What to do about two zones that one node can belong to.
+APART: Final = "name one label in both, with different values"
+
+#: The warning of a resource that asks for no autorecovery process.
+NO_REPAIR: Final = (
+    "spec.autoReplication.perZone: 0: nothing that this resource installs watches zones or makes "
+    "lost copies again; run `zonekeeper autorecovery run` yourself, or set it to 1 or more"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +165,14 @@ def _is_built(resource: Json) -> bool:
     return bool(resource.get("status", {}).get("instance"))
 
 
+def with_own_image(resource: Json, image: str | None) -> Json:
+    """Give a resource whose bookies run the operator's own image, if it names none itself."""
+    spec = resource.get("spec")
+    if image is None or not isinstance(spec, dict) or spec.get("image") is not None:
+        return resource
+    return {**resource, "spec": {**spec, "image": image}}
+
+
 def metadata_uri(resource: Json) -> str | None:
     """Read the metadata store's address; None: there is none that can be used."""
     given = resource.get("spec", {}).get("metadata", {}).get("uri")
@@ -149,13 +186,17 @@ def read(resource: Json) -> Desired | RefusedResource:
     values = _plain_fields(spec, problems)
     zones = _zones(spec, problems)
     policy = _policy(spec, zones, problems)
+    chosen = config.read(spec.get("config"), "spec.config", problems)
+    problems += forbidden.problems(spec)
     given_uri = values.get("metadata.uri")
     if given_uri is not None and (wrong := _uri_problem(given_uri)):
         problems.append(wrong)
-    resources = _resources(spec.get("resources") or {}, problems)
-    shared = tuple(_shared_nodes(zones))
+    resources = amounts.read(spec.get("resources") or {}, "spec.resources", problems)
+    repair_resources = _repair_resources(spec, problems)
+    journal = _journal(spec, values, problems)
+    newer = tuple(_rules_of_later(zones, values))
     if not _is_built(resource):
-        problems += shared
+        problems += newer
     problems += _name_problems(resource, zones)
     reasons = [str(problem) for problem in problems]
     if policy is None:
@@ -167,7 +208,9 @@ def read(resource: Json) -> Desired | RefusedResource:
         reasons.append(_too_few(bookies, len(zones), policy.quorums.ensemble))
     if reasons:
         return RefusedResource(tuple(reasons))
+    repairers = values.get("autoReplication.perZone")
     assert isinstance(bookies, int), "every plain field was read"
+    assert isinstance(repairers, int), "every plain field was read"
     sizes = {zone.name: bookies for zone in zones}
     risks = (*verdict.warnings, *gating.judge(policy.zone_watch, sizes))
     storage_class = values.get("storage.className")
@@ -177,13 +220,20 @@ def read(resource: Json) -> Desired | RefusedResource:
         metadata_uri=str(given_uri),
         zones=zones,
         bookies_per_zone=bookies,
+        repairers_per_zone=repairers,
+        repair_resources=repair_resources,
         image=str(values["image"]),
         storage_size=str(values["storage.size"]),
         storage_class=None if storage_class is None else str(storage_class),
+        journal=journal,
         resources=resources,
+        config=chosen,
+        update=_update(values),
         policy=replace(policy, owner=owner(resource)),
         warnings=(
-            *map(str, shared),
+            *map(str, newer),
+            *(() if repairers else (NO_REPAIR,)),
+            *sizing.warnings(policy, bookies),
             *(f"spec.policy.{finding.reason}" for finding in risks),
         ),
     )
@@ -201,12 +251,22 @@ def _plain_fields(spec: Json, problems: list[Problem]) -> dict[str, object]:
         if given is None:
             if name in REQUIRED:
                 problems.append(Problem(f"spec.{name}", "missing", "is required", _example(kind)))
+            if name == "image":
+                problems.append(Problem("spec.image", "missing", NO_IMAGE, _example(kind)))
             continue
         try:
             values[name] = kind.read(f"spec.{name}", given)
         except fields.InvalidFieldsError as refused:
             problems += refused.problems
     return values
+
+
+def _update(values: Mapping[str, object]) -> UpdateRules:
+    bake_ms, deadline_ms = values["update.bake"], values["update.deadline"]
+    assert isinstance(bake_ms, int), "every plain field was read"
+    assert isinstance(deadline_ms, int), "every plain field was read"
+    paused = values["update.paused"] is True
+    return UpdateRules(bake_ms=bake_ms, deadline_ms=deadline_ms, paused=paused)
 
 
 def _example(kind: fields.Kind) -> str:
@@ -223,10 +283,12 @@ def _zones(spec: Json, problems: list[Problem]) -> tuple[Zone, ...]:
     except fields.InvalidFieldsError as refused:
         problems += refused.problems
         return ()
+    common = pods.read(spec, "spec", problems)
     return tuple(
         Zone(
             name=ZoneName(item["name"]),
             node_labels=_node_labels(item, f"spec.zones[{index}].nodeSelector", problems),
+            pods=pods.merged(common, pods.read(item, f"spec.zones[{index}]", problems)),
         )
         for index, item in enumerate(items)
     )
@@ -236,7 +298,9 @@ def _node_labels(item: Json, where: str, problems: list[Problem]) -> dict[str, s
     default = {DEFAULT_ZONE_LABEL: str(item["name"])}
     given = item.get("nodeSelector") or default
     if isinstance(given, dict) and all(
-        isinstance(label, str) and _is_name(_LABEL_NAME, name) and re.fullmatch(LABEL_VALUE, label)
+        isinstance(label, str)
+        and names.is_name(names.LABEL_NAME, name)
+        and re.fullmatch(names.LABEL_VALUE, label)
         for name, label in given.items()
     ):
         return given
@@ -247,52 +311,37 @@ def _node_labels(item: Json, where: str, problems: list[Problem]) -> dict[str, s
     return default
 
 
-def _is_name(pattern: str, name: str) -> bool:
-    prefix = name.rpartition("/")[0]
-    return len(prefix) <= _SUBDOMAIN_MAX and re.fullmatch(pattern, name) is not None
+def _repair_resources(spec: Json, problems: list[Problem]) -> Json:
+    given = spec.get("autoReplication") or {}
+    if not isinstance(given, dict):
+        rule, hint = "must be fields by name", "write for example {perZone: 1}"
+        problems.append(Problem("spec.autoReplication", fields.shown(given), rule, hint))
+        return {}
+    where = "spec.autoReplication.resources"
+    return amounts.read(given.get("resources") or {}, where, problems)
 
 
-def _resources(given: object, problems: list[Problem]) -> Json:
-    """Read limits and requests; Kubernetes drops a section without amounts, so this does, too."""
-    found: Json = {}
-    for section in ("limits", "requests"):
-        amounts = given.get(section) or {} if isinstance(given, dict) else given
-        where = f"spec.resources.{section}"
-        if not isinstance(amounts, dict):
-            rule, hint = "must be amounts by resource", 'write for example {"memory": "2Gi"}'
-            problems.append(Problem(where, fields.shown(amounts), rule, hint))
-            continue
-        for name, amount in amounts.items():
-            problems += _amount_problems(f"{where}.{name}", name, amount)
-        if amounts:
-            found[section] = amounts
-    problems += _unlimited(found.get("requests", {}), found.get("limits", {}))
-    return found
+def _journal(spec: Json, values: Mapping[str, object], problems: list[Problem]) -> Volume | None:
+    """Read the volume of arrival segments, which needs a size if it is there at all."""
+    storage = spec.get("storage")
+    if not isinstance(storage, dict) or storage.get("journal") is None:
+        return None
+    size, where = values.get("storage.journal.size"), "spec.storage.journal.size"
+    if size is None:
+        if not any(problem.path == where for problem in problems):
+            problems.append(Problem(where, "missing", "is required", _example(volumes.SIZE)))
+        return None
+    storage_class = values.get("storage.journal.className")
+    return Volume(
+        size=str(size), storage_class=None if storage_class is None else str(storage_class)
+    )
 
 
-def _unlimited(requests: Json, limits: Json) -> Iterator[Problem]:
-    """Find requests that their limits do not allow."""
-    for name, amount in requests.items():
-        least, most = quantities.value(amount), quantities.value(limits.get(name))
-        above, limit = f"spec.resources.limits.{name}", limits.get(name, "missing")
-        if least is None:
-            continue  # `_amount_problems` has said it
-        if name not in _SHARED and least != most:
-            rule, hint = f"must be the same as {above} ({limit})", "write both, or the limit alone"
-        elif most is not None and least > most:
-            rule, hint = f"must not be above {above} ({limit})", "raise that or lower this"
-        else:
-            continue
-        yield Problem(f"spec.resources.requests.{name}", fields.shown(amount), rule, hint)
-
-
-def _amount_problems(where: str, name: str, amount: object) -> Iterator[Problem]:
-    if not _is_name(_RESOURCE_NAME, name):
-        rule = "must be cpu, memory, ephemeral-storage or a resource's whole name"
-        yield Problem(where, fields.shown(name), rule, "write for example memory")
-    if quantities.value(amount) is None:
-        rule = "must be an amount of zero, or from 1n to 2^63-1"
-        yield Problem(where, fields.shown(amount), rule, "write for example 500m or 2Gi")
+def _rules_of_later(zones: tuple[Zone, ...], values: Mapping[str, object]) -> Iterator[Problem]:
+    """Find what an operator of fewer rules may have built; there it is only warned of."""
+    yield from _shared_nodes(zones)
+    yield from images.problems(values.get("image"))
+    yield from volumes.problems(values.get("storage.size"), values.get("storage.journal.size"))
 
 
 def _shared_nodes(zones: tuple[Zone, ...]) -> Iterator[Problem]:
@@ -307,9 +356,8 @@ def _shared_nodes(zones: tuple[Zone, ...]) -> Iterator[Problem]:
         ):
             continue
         rule = f"can choose a node of spec.zones[{first}] ({fields.shown(one.name)}), too"
-        hint = "name one label in both, with different values"
         shown = fields.shown(dict(other.node_labels))
-        yield Problem(f"spec.zones[{second}].nodeSelector", shown, rule, hint)
+        yield Problem(f"spec.zones[{second}].nodeSelector", shown, rule, APART)
 
 
 def _policy(spec: Json, zones: tuple[Zone, ...], problems: list[Problem]) -> Policy | None:

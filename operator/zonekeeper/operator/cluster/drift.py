@@ -8,6 +8,9 @@ A list whose wanted items all have names may have more items: an injector of sid
 difference that is none would cost an apply in each turn, so quantities are compared by value.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 from zonekeeper.operator.cluster import quantities
 from zonekeeper.operator.kubernetes.api import Json
 
@@ -15,6 +18,33 @@ from zonekeeper.operator.kubernetes.api import Json
 def holds(wanted: Json, found: Json) -> bool:
     """Does ``found`` have every field of ``wanted``?"""
     return _holds(wanted, found)
+
+
+def changes(wanted: Json, found: Json) -> Iterator[tuple[str, object, object]]:
+    """Give each field of ``wanted`` that ``found`` has not: its path, what is there, what shall be.
+
+    There is one if and only if ``found`` does not hold ``wanted``. None: nothing is there.
+    """
+    yield from _changes("", wanted, found)
+
+
+def _changes(path: str, wanted: object, found: object) -> Iterator[tuple[str, object, object]]:
+    if _holds(wanted, found):
+        return
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for name, value in wanted.items():
+            if name not in found:
+                yield f"{path}.{name}".lstrip("."), None, value
+            else:
+                yield from _changes(f"{path}.{name}".lstrip("."), value, found[name])
+        return
+    if isinstance(wanted, list) and isinstance(found, list) and _has_names(wanted):
+        known = {one.get("name"): one for one in found if isinstance(one, dict)}
+        for one in wanted:
+            name = one["name"]
+            yield from _changes(f"{path}[{name}]", one, known.get(name))
+        return
+    yield path, found, wanted
 
 
 def _holds(wanted: object, found: object) -> bool:
@@ -28,9 +58,13 @@ def _holds(wanted: object, found: object) -> bool:
 
 
 def _list_holds(wanted: list[object], found: list[object]) -> bool:
-    if all(isinstance(one, dict) and "name" in one for one in wanted):
+    if _has_names(wanted):
         return all(any(_holds(one, other) for other in found) for one in wanted)
     return len(wanted) == len(found) and all(map(_holds, wanted, found))
+
+
+def _has_names(wanted: list[Any]) -> bool:
+    return all(isinstance(one, dict) and "name" in one for one in wanted)
 
 
 def _same_quantity(wanted: object, found: object) -> bool:

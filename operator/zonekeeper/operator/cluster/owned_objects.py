@@ -4,6 +4,7 @@
   stays in one zone.
 - A headless Service, which names pods before they are ready.
 - A ServiceAccount without rights and without a token.
+- What repairs the cluster (``repair_objects``).
 - One PodDisruptionBudget over all bookies. With one budget for each zone, two drains in the same
   second could take a bookie from two zones.
 
@@ -15,6 +16,7 @@ import hashlib
 import json
 from typing import Final
 
+from zonekeeper.operator.cluster import pod_parts, repair_objects
 from zonekeeper.operator.cluster.desired import Desired, Zone
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
@@ -22,6 +24,7 @@ from zonekeeper.operator.kubernetes.api import (
     CLUSTER_LABEL,
     GROUP,
     INSTANCE_LABEL,
+    RESTART,
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
@@ -29,18 +32,25 @@ from zonekeeper.operator.kubernetes.api import (
     Json,
     ObjectKind,
 )
+from zonekeeper.operator.shapes import config
+from zonekeeper.operator.shapes.volumes import Volume
 from zonekeeper.wire.running import seam
 
 DATA_FOLDER: Final = "/data"
+JOURNAL_FOLDER: Final = "/journal"
 VOLUME: Final = "data"
-CONTAINER: Final = "bookie"
+JOURNAL_VOLUME: Final = "journal"
+PROGRAM: Final = "bookie"
+CONTAINER: Final = PROGRAM
+_FOLDERS: Final = {VOLUME: DATA_FOLDER, JOURNAL_VOLUME: JOURNAL_FOLDER}
 #: A bookie ends in less time than this after SIGTERM.
 TERMINATION_SECONDS: Final = 60
-#: The user and group of a bookie's process: any but root. Its volume is given to the group.
-USER: Final = 65_532
 
-#: A hash of the object that was applied last. When a field is dropped, only this differs.
+#: A hash of the object that was applied last, without its template. When a field is dropped, only
+#: this differs.
 APPLIED: Final = f"{GROUP}/applied"
+#: A hash of the template of pods that was applied last. It changes only when the roll reaches it.
+TEMPLATE: Final = f"{GROUP}/template"
 
 
 def set_name(cluster: str, zone: str) -> str:
@@ -49,8 +59,13 @@ def set_name(cluster: str, zone: str) -> str:
 
 
 def claim_name(bookie: str) -> str:
-    """Give the name of the claim that a StatefulSet makes for a pod."""
+    """Give the name of the claim that a StatefulSet makes for a pod's data."""
     return f"{VOLUME}-{bookie}"
+
+
+def claim_names(bookie: str) -> tuple[str, ...]:
+    """Give the names of all claims that a pod may have."""
+    return tuple(f"{volume}-{bookie}" for volume in (VOLUME, JOURNAL_VOLUME))
 
 
 def all_of(
@@ -62,55 +77,98 @@ def all_of(
     nothing may be applied.
     """
     bare = [
-        (SERVICE_ACCOUNTS, {**_named(desired, f"{desired.name}-bookie"), **_NO_TOKEN}),
+        (SERVICE_ACCOUNTS, {**_named(desired, _account(desired)), **pod_parts.NO_TOKEN}),
         (SERVICES, _service(desired)),
         (BUDGETS, _budget(desired)),
         *((STATEFUL_SETS, _stateful_set(desired, zone, instance)) for zone in desired.zones),
+        *repair_objects.all_of(desired),
     ]
     return tuple((kind, _owned(body, resource)) for kind, body in bare)
 
 
+def stateful_sets(desired: Desired, resource: Json) -> tuple[Json, ...]:
+    """Give the StatefulSets of all zones, in order, to compare and not to apply."""
+    made = (_stateful_set(desired, zone, None) for zone in desired.zones)
+    return tuple(_owned(body, resource) for body in made)
+
+
 def with_standing_claims(body: Json, found: Json) -> Json:
     """Give ``body`` with the claim labels of the standing object, because they cannot change."""
-    standing = found.get("spec", {}).get("volumeClaimTemplates")
+    standing = {
+        one["metadata"]["name"]: one["metadata"].get("labels", {})
+        for one in found.get("spec", {}).get("volumeClaimTemplates") or ()
+    }
     if not standing:
         return body
     templates = [
-        {**ours, "metadata": {**ours["metadata"], "labels": theirs["metadata"].get("labels", {})}}
-        for ours, theirs in zip(body["spec"]["volumeClaimTemplates"], standing, strict=True)
+        {**ours, "metadata": {**ours["metadata"], "labels": standing[ours["metadata"]["name"]]}}
+        for ours in body["spec"]["volumeClaimTemplates"]
+        if ours["metadata"]["name"] in standing
     ]
     return {**body, "spec": {**body["spec"], "volumeClaimTemplates": templates}}
 
 
-_NO_TOKEN: Final = {"automountServiceAccountToken": False}
+def with_replicas(body: Json, count: int) -> Json:
+    """Give a StatefulSet with so many replicas."""
+    return {**body, "spec": {**body["spec"], "replicas": count}}
 
 
-def _owned(body: Json, resource: Json) -> Json:
-    owner = {
+def owner_reference(resource: Json) -> Json:
+    """Give the reference by which an object says that the resource controls it."""
+    return {
         "apiVersion": BOOKIE_CLUSTERS.api_version,
         "kind": BOOKIE_CLUSTERS.name,
         "name": resource["metadata"]["name"],
         "uid": resource["metadata"]["uid"],
         "controller": True,
     }
-    meta = {**body["metadata"], "ownerReferences": [owner]}
-    text = json.dumps({**body, "metadata": meta}, sort_keys=True)
-    meta["annotations"] = {APPLIED: hashlib.sha256(text.encode()).hexdigest()[:16]}
-    return {**body, "metadata": meta}
 
 
-def _labels(desired: Desired) -> Json:
-    return {
-        "app.kubernetes.io/name": "zonekeeper-bookie",
-        "app.kubernetes.io/instance": desired.name,
-        "app.kubernetes.io/managed-by": "zonekeeper-operator",
-        CLUSTER_LABEL: desired.name,
-    }
+def controller_of(item: Json) -> str | None:
+    """Give the uid of the object that controls this one; None: no object does."""
+    for owner in item["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner["uid"])
+    return None
+
+
+def _owned(body: Json, resource: Json) -> Json:
+    meta = {**body["metadata"], "ownerReferences": [owner_reference(resource)]}
+    bare = {**body, "metadata": meta}
+    template = body.get("spec", {}).get("template")
+    if template is None:
+        return {**bare, "metadata": meta | {"annotations": {APPLIED: _hash(bare)}}}
+    restart = resource["metadata"].get("annotations", {}).get(RESTART)
+    if restart is not None:
+        template = restarted(template, restart)
+    rest = {name: value for name, value in body["spec"].items() if name != "template"}
+    said = {APPLIED: _hash({**bare, "spec": rest}), TEMPLATE: template_hash(template)}
+    spec = {**body["spec"], "template": template}
+    return {**bare, "metadata": meta | {"annotations": said}, "spec": spec}
+
+
+def restarted(template: Json, restart: str) -> Json:
+    """Give a template whose pods were asked to start anew under this word."""
+    meta = template["metadata"]
+    return {**template, "metadata": {**meta, "annotations": {RESTART: restart}}}
+
+
+def template_hash(template: Json) -> str:
+    """Name a template: the same template has the same name again."""
+    return _hash(template)
+
+
+def _hash(value: Json) -> str:
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _named(desired: Desired, name: str) -> Json:
-    labels = _labels(desired)
-    return {"metadata": {"name": name, "namespace": desired.namespace, "labels": labels}}
+    return pod_parts.named(desired, name, program=PROGRAM)
+
+
+def _account(desired: Desired) -> str:
+    return f"{desired.name}-bookie"
 
 
 def _service_name(desired: Desired) -> str:
@@ -156,53 +214,56 @@ def _stateful_set(desired: Desired, zone: Zone, instance: str | None) -> Json:
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
         "selector": {"matchLabels": own},
         "template": {
-            "metadata": {"labels": {**_labels(desired), **own}},
+            "metadata": pod_parts.metadata(
+                zone.pods, {**pod_parts.labels(desired, program=PROGRAM), **own}
+            ),
             "spec": _pod(desired, zone, own),
         },
-        "volumeClaimTemplates": [_claim(desired, own, instance)],
+        "volumeClaimTemplates": [
+            _claim(name, volume, own, instance) for name, volume in volumes(desired).items()
+        ],
     }
     return body
 
 
-def _claim(desired: Desired, zone: Json, instance: str | None) -> Json:
+def volumes(desired: Desired) -> dict[str, Volume]:
+    """Give the volumes of each bookie, by name."""
+    data = Volume(size=desired.storage_size, storage_class=desired.storage_class)
+    journal = {} if desired.journal is None else {JOURNAL_VOLUME: desired.journal}
+    return {VOLUME: data, **journal}
+
+
+def _claim(name: str, volume: Volume, zone: Json, instance: str | None) -> Json:
     labels = zone if instance is None else {**zone, INSTANCE_LABEL: instance}
     spec: Json = {
         "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": desired.storage_size}},
+        "resources": {"requests": {"storage": volume.size}},
     }
-    if desired.storage_class is not None:
-        spec["storageClassName"] = desired.storage_class
+    if volume.storage_class is not None:
+        spec["storageClassName"] = volume.storage_class
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": VOLUME, "labels": labels},
+        "metadata": {"name": name, "labels": labels},
         "spec": spec,
     }
 
 
 def _pod(desired: Desired, zone: Zone, labels: Json) -> Json:
     return {
-        "serviceAccountName": f"{desired.name}-bookie",
-        "automountServiceAccountToken": False,
+        "serviceAccountName": _account(desired),
+        **pod_parts.NO_TOKEN,
         "terminationGracePeriodSeconds": TERMINATION_SECONDS,
         "nodeSelector": dict(zone.node_labels),
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": labels},
-            }
-        ],
+        "topologySpreadConstraints": pod_parts.spread_over_nodes(labels),
         "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
+            **pod_parts.RESTRICTED_POD,
+            "fsGroup": pod_parts.USER,
             "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(desired, zone)],
+        **pod_parts.scheduling(zone.pods),
+        **({"affinity": zone.pods.affinity} if zone.pods.affinity else {}),
     }
 
 
@@ -214,16 +275,13 @@ def _container(desired: Desired, zone: Zone) -> Json:
         "env": _environment(desired, zone),
         "ports": [
             {"name": "grpc", "containerPort": seam.GRPC_PORT, "protocol": "TCP"},
-            {"name": "http", "containerPort": seam.HTTP_PORT, "protocol": "TCP"},
+            dict(pod_parts.HTTP),
         ],
-        "readinessProbe": _probe(seam.READY_PATH, period_seconds=2, failures=3),
-        "livenessProbe": _probe(seam.ALIVE_PATH, period_seconds=10, failures=6),
-        "volumeMounts": [{"name": VOLUME, "mountPath": DATA_FOLDER}],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        **pod_parts.probes(),
+        **pod_parts.LAST_WORDS,
+        "volumeMounts": [{"name": name, "mountPath": _FOLDERS[name]} for name in volumes(desired)],
+        "securityContext": dict(pod_parts.RESTRICTED_CONTAINER),
+        **pod_parts.pulling(zone.pods),
     }
     if desired.resources:
         container["resources"] = desired.resources
@@ -231,10 +289,6 @@ def _container(desired: Desired, zone: Zone) -> Json:
 
 
 def _environment(desired: Desired, zone: Zone) -> list[Json]:
-    from_pod = {
-        seam.BOOKIE_ID: "metadata.name",
-        seam.ADVERTISE: "status.podIP",
-    }
     said = {
         seam.METADATA: desired.metadata_uri,
         seam.ZONE: str(zone.name),
@@ -242,20 +296,10 @@ def _environment(desired: Desired, zone: Zone) -> list[Json]:
         seam.DATA: DATA_FOLDER,
         seam.LISTEN: f"0.0.0.0:{seam.GRPC_PORT}",
         seam.HTTP: f"0.0.0.0:{seam.HTTP_PORT}",
+        seam.TERMINATION_LOG: seam.TERMINATION_LOG_PATH,
     }
-    return [
-        *(
-            {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
-            for name, path in from_pod.items()
-        ),
-        *({"name": name, "value": value} for name, value in said.items()),
-    ]
-
-
-def _probe(path: str, *, period_seconds: int, failures: int) -> Json:
-    return {
-        "httpGet": {"path": path, "port": "http"},
-        "periodSeconds": period_seconds,
-        "timeoutSeconds": 2,
-        "failureThreshold": failures,
-    }
+    if desired.journal is not None:
+        said[seam.JOURNAL] = JOURNAL_FOLDER
+    said |= config.variables(desired.config)
+    from_pod = {seam.BOOKIE_ID: "metadata.name", seam.ADVERTISE: "status.podIP"}
+    return [*pod_parts.environment(said, from_pod), *zone.pods.variables]

@@ -27,10 +27,22 @@ VERSION: Final = "v1alpha1"
 #: On every object that belongs to a cluster: the name of its resource.
 CLUSTER_LABEL: Final = f"{GROUP}/cluster"
 ZONE_LABEL: Final = f"{GROUP}/zone"
+#: On a pod of an autorecovery process: the name of its cluster's resource. It does not carry
+#: ``CLUSTER_LABEL``, by which the Service and the disruption budget choose bookies.
+REPAIRS_LABEL: Final = f"{GROUP}/repairs"
+#: On a pod that asks an image for its formats: the name of its cluster's resource. It does not
+#: carry ``CLUSTER_LABEL`` either.
+FORMATS_LABEL: Final = f"{GROUP}/formats"
+#: On a ControllerRevision with a kept spec: the name of its cluster's resource.
+KEEPS_LABEL: Final = f"{GROUP}/keeps"
 #: On a volume's claim: the INSTANCEID of the cluster whose data it holds.
 INSTANCE_LABEL: Final = f"{GROUP}/instance"
 #: On a pod, from its StatefulSet's controller: the revision of the template that it was made from.
 REVISION_LABEL: Final = "controller-revision-hash"
+#: On a resource: bookies and autorecovery processes start anew each time that its value changes.
+RESTART: Final = f"{GROUP}/restart"
+#: On a resource: names a gate that is not to stop the next step of the roll, once.
+OVERRIDE: Final = f"{GROUP}/override"
 #: Keeps a deleted resource until the operator has removed its volumes and its root.
 FINALIZER: Final = f"{GROUP}/operator"
 
@@ -65,9 +77,13 @@ BOOKIE_CLUSTERS: Final = ObjectKind(
 STATEFUL_SETS: Final = ObjectKind(
     group="apps", version="v1", plural="statefulsets", name="StatefulSet"
 )
+DEPLOYMENTS: Final = ObjectKind(group="apps", version="v1", plural="deployments", name="Deployment")
 SERVICES: Final = ObjectKind(group="", version="v1", plural="services", name="Service")
 SERVICE_ACCOUNTS: Final = ObjectKind(
     group="", version="v1", plural="serviceaccounts", name="ServiceAccount"
+)
+CONTROLLER_REVISIONS: Final = ObjectKind(
+    group="apps", version="v1", plural="controllerrevisions", name="ControllerRevision"
 )
 BUDGETS: Final = ObjectKind(
     group="policy", version="v1", plural="poddisruptionbudgets", name="PodDisruptionBudget"
@@ -78,9 +94,10 @@ CLAIMS: Final = ObjectKind(
 )
 NODES: Final = ObjectKind(group="", version="v1", plural="nodes", name="Node", namespaced=False)
 EVENTS: Final = ObjectKind(group="", version="v1", plural="events", name="Event")
+LEASES: Final = ObjectKind(group="coordination.k8s.io", version="v1", plural="leases", name="Lease")
 
 #: The kinds of objects that the operator makes for a cluster.
-OWNED: Final = (SERVICE_ACCOUNTS, SERVICES, BUDGETS, STATEFUL_SETS)
+OWNED: Final = (SERVICE_ACCOUNTS, SERVICES, BUDGETS, STATEFUL_SETS, DEPLOYMENTS)
 
 
 class KubernetesError(Trouble):

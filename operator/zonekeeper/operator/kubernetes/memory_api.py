@@ -17,9 +17,9 @@ The twin differs from a real API server in these points:
 - An object that has lost its owner is gone at once, not a little later.
 """
 
-import copy
 import itertools
 from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
 
 from zonekeeper.operator.kubernetes.api import (
     FINALIZER,
@@ -30,6 +30,8 @@ from zonekeeper.operator.kubernetes.api import (
     ObjectChangedError,
     ObjectKind,
 )
+
+T = TypeVar("T")
 
 _Key = tuple[str, str, str]
 
@@ -52,14 +54,14 @@ class MemoryKubernetes(Kubernetes):
         known = self._objects.get(key, {}).get("metadata", {})
         fresh = {"uid": f"uid-{next(self._numbers)}", "generation": 1, "finalizers": []}
         version = {"resourceVersion": str(next(self._numbers))}
-        self._objects[key] = copy.deepcopy(
+        self._objects[key] = _copied(
             {**body, "metadata": {**fresh, **_kept(known), **body["metadata"], **version}}
         )
-        return copy.deepcopy(self._objects[key])
+        return _copied(self._objects[key])
 
     def peek(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
         """Read one object without calling ``disturb``."""
-        return copy.deepcopy(self._objects.get(_key(kind, namespace, name)))
+        return _copied(self._objects.get(_key(kind, namespace, name)))
 
     def mark_deleted(self, kind: ObjectKind, namespace: str, name: str) -> None:
         """Delete as a user does: an object with a finalizer is only marked as deleted."""
@@ -84,7 +86,7 @@ class MemoryKubernetes(Kubernetes):
         self.disturb("list", kind)
         wanted = dict(pair.split("=") for pair in labels.split(",") if pair)
         return [
-            copy.deepcopy(item)
+            _copied(item)
             for (plural, space, _), item in sorted(self._objects.items(), key=_by_name)
             if plural == kind.plural
             and namespace in ("", space)
@@ -116,12 +118,12 @@ class MemoryKubernetes(Kubernetes):
         version = known["metadata"]["resourceVersion"]
         if meta.get("resourceVersion", version) != version:
             raise ObjectChangedError(409, f"{kind.name} {meta['name']} is another version")
-        before = copy.deepcopy(known)
+        before = _copied(known)
         if subresource:
-            known[subresource] = copy.deepcopy(body[subresource])
+            known[subresource] = _copied(body[subresource])
         else:
             finalizers = self._finalizers(known["metadata"], meta.get("finalizers", []))
-            _merge(known, copy.deepcopy(body))
+            _merge(known, _copied(body))
             if known.get("spec") != before.get("spec"):
                 known["metadata"]["generation"] += 1
             self._finalize(key, finalizers)
@@ -197,6 +199,15 @@ def _by_name(entry: tuple[_Key, Json]) -> tuple[str, str]:
 
 def _kept(meta: Json) -> Json:
     return {name: meta[name] for name in ("uid", "generation", "finalizers") if name in meta}
+
+
+def _copied(value: T) -> T:
+    """Copy plain JSON; this is much faster than ``copy.deepcopy``."""
+    if isinstance(value, dict):
+        return cast(T, {name: _copied(inner) for name, inner in value.items()})
+    if isinstance(value, list):
+        return cast(T, [_copied(inner) for inner in value])
+    return value
 
 
 def _merge(known: Json, body: Json) -> None:

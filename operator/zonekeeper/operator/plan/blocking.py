@@ -1,43 +1,77 @@
 """The reasons that block a legal resource: it would lose data, or take an object of others. Pure.
 
 Nothing is done by halves: one reason blocks the whole resource until the resource is changed or the
-reason is gone.
+reason is gone. Bookies that hold nothing block nothing: a slip is undone by taking it back.
 """
 
 from collections.abc import Iterator
 
 from zonekeeper.operator.cluster import owned_objects
 from zonekeeper.operator.cluster.desired import Desired
-from zonekeeper.operator.cluster.observed import Observed, controller_of
+from zonekeeper.operator.cluster.owned_objects import controller_of
 from zonekeeper.operator.kubernetes.api import Json, ObjectKind
-from zonekeeper.operator.plan import conditions, ownership
+from zonekeeper.operator.plan import conditions, ownership, taking
+from zonekeeper.operator.shapes import images
+from zonekeeper.operator.sight import holdings, naming
+from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.base.ids import BookieId
 
 
 def reasons(wanted: Desired, observed: Observed) -> Iterator[str]:
     """Find objects of others, then bookies that run, then bookies that only have cookies."""
-    yield from _foreign(wanted, observed)
-    zones = _set_names(wanted)
-    for name, count in _running(observed).items():
-        if name not in zones:
-            yield (
-                f"spec.zones: StatefulSet {name} has bookies, and its zone is not named any more: "
-                "the data of its bookies would be lost; name the zone again"
-            )
-        elif count > wanted.bookies_per_zone:
-            yield (
-                f"spec.bookiesPerZone: {wanted.bookies_per_zone}: StatefulSet {name} has {count} "
-                "bookies, and the data of removed bookies would be lost; "
-                f"set it to {count} or more"
-            )
-    for name, ordinals in sorted(_left_out(wanted, observed).items()):
-        bookies = [BookieId(f"{name}-{ordinal}") for ordinal in sorted(ordinals)]
-        forget = (
-            "empty and forget each of them, for example with: "
-            f"zonekeeper bookies decommission {bookies[-1]}"
+    yield from foreign(wanted, observed)
+    yield from _older(wanted, observed)
+    yield from _other_volumes(wanted, observed)
+    ours = ownership.own_root(observed)
+    for name, bookies in taking.held(wanted, observed).items():
+        yield _would_lose(wanted, name, bookies, observed)
+    running = {one for bookies in _run(wanted, observed).values() for one in bookies}
+    cookies = frozenset() if ours is None else holdings.beyond(wanted, ours.locations)
+    yield from _left_out(wanted, cookies - running - observed.holdings.empty)
+
+
+def _run(wanted: Desired, observed: Observed) -> dict[str, tuple[BookieId, ...]]:
+    return holdings.run_beyond(wanted, observed.replicas)
+
+
+def _would_lose(
+    wanted: Desired, name: str, bookies: tuple[BookieId, ...], observed: Observed
+) -> str:
+    """Say why bookies that run and are not asked for must stay, and what to do."""
+    count = observed.replicas[name]
+    what = naming.some(bookies)
+    named = sorted(observed.holdings.named & frozenset(bookies))
+    if ownership.own_root(observed) is None:
+        why = "and the root was not read: whether they hold data is not known"
+        then = "or wait until it is read"
+    elif named:
+        why = f"and ledgers name {naming.some(named)}: their data would be lost"
+        then = f"or empty and forget each, for example with: {_forget(named[-1])}"
+    else:
+        why = "and it is not proven that no ledger names them"
+        then = "or wait until all ledgers were listed: an unreadable ledger keeps that from ending"
+    if name in holdings.places(wanted):
+        return (
+            f"spec.bookiesPerZone: {wanted.bookies_per_zone}: StatefulSet {name} has {count} "
+            f"bookies, {what} beyond that, {why}; set it to {count} or more, {then}"
         )
-        what = f"the root has cookies of {conditions.some(bookies)}"
-        if name in zones:
+    return (
+        f"spec.zones: StatefulSet {name} has bookies, {what}, and its zone is not named any more, "
+        f"{why}; name the zone again, {then}"
+    )
+
+
+def _left_out(wanted: Desired, cookies: frozenset[BookieId]) -> Iterator[str]:
+    """Give the bookies that have cookies, and neither a pod nor a place in the resource."""
+    by_set: dict[str, list[int]] = {}
+    for bookie in cookies:
+        name, _, ordinal = bookie.rpartition("-")
+        by_set.setdefault(name, []).append(int(ordinal))
+    for name, ordinals in sorted(by_set.items()):
+        bookies = [BookieId(f"{name}-{ordinal}") for ordinal in sorted(ordinals)]
+        forget = f"empty and forget each of them, for example with: {_forget(bookies[-1])}"
+        what = f"the root has cookies of {naming.some(bookies)}"
+        if name in holdings.places(wanted):
             yield (
                 f"spec.bookiesPerZone: {wanted.bookies_per_zone}: {what}, and no pod would run "
                 f"them, so that their data would be lost: set it to {max(ordinals) + 1} or more, "
@@ -50,7 +84,80 @@ def reasons(wanted: Desired, observed: Observed) -> Iterator[str]:
             )
 
 
-def _foreign(wanted: Desired, observed: Observed) -> Iterator[str]:
+def _forget(bookie: BookieId) -> str:
+    return f"zonekeeper bookies decommission {bookie}"
+
+
+def changes(wanted: Desired, kept: Desired | None) -> Iterator[str]:
+    """Find edits of what cannot change once a cluster is built; ``kept``: what it was built as."""
+    if kept is None:
+        return
+    if wanted.metadata_uri != kept.metadata_uri:
+        yield (
+            f"spec.metadata.uri: {wanted.metadata_uri}: cannot change once the cluster is built: "
+            f"its bookies belong to that root; set it to {kept.metadata_uri}"
+        )
+    if (wanted.storage_size, wanted.storage_class) != (kept.storage_size, kept.storage_class):
+        yield (
+            "spec.storage: cannot change once the cluster is built: its volumes are there; "
+            f"set it to what it was (size: {kept.storage_size}, "
+            f"className: {kept.storage_class or 'none'})"
+        )
+    if wanted.journal != kept.journal:
+        yield (
+            "spec.storage.journal: cannot change once the cluster is built: the cookies of its "
+            "bookies name their folders, and its volumes are there; "
+            f"set it to {_journal(kept)}"
+        )
+    if not images.stays(wanted.image) and wanted.image != kept.image:
+        yield "\n".join(map(str, images.problems(wanted.image)))
+    domains, before = (one.policy.placement.upgrade_domains for one in (wanted, kept))
+    if domains != before:
+        yield (
+            f"spec.policy.placement.upgradeDomains: {domains}: cannot change once the cluster is "
+            "built: the cookies of its bookies have their upgrade domains, and would be wrong; "
+            f"set it to {before}"
+        )
+
+
+def _older(wanted: Desired, observed: Observed) -> Iterator[str]:
+    """Find a version older than the one that every bookie runs.
+
+    While a roll is under way, or has halted, it may be taken back: not every disk was written by
+    the newer version then.
+    """
+    before = observed.kept[0].spec.get("image") if observed.kept else None
+    told = observed.status.get("conditions") or ()
+    runs_it = any(
+        one["type"] == conditions.Type.UP_TO_DATE and one["status"] == "True" for one in told
+    )
+    if runs_it and isinstance(before, str) and images.is_older(wanted.image, before):
+        yield f"spec.image: {wanted.image}: {images.OLDER_RULE} ({before}); {images.OLDER_FIX}"
+
+
+def _other_volumes(wanted: Desired, observed: Observed) -> Iterator[str]:
+    """Find StatefulSets that were made with other volumes, which cannot change."""
+    asked = set(owned_objects.volumes(wanted))
+    for name, item in observed.sets.items():
+        made = {one["metadata"]["name"] for one in item["spec"].get("volumeClaimTemplates") or ()}
+        if made != asked:
+            what = "with" if owned_objects.JOURNAL_VOLUME in made else "without"
+            yield (
+                f"spec.storage.journal: StatefulSet {name} was made {what} a journal volume, and "
+                "that cannot change; set it to what it was"
+            )
+
+
+def _journal(kept: Desired) -> str:
+    if kept.journal is None:
+        return "what it was: leave it out"
+    return (
+        f"what it was (size: {kept.journal.size}, "
+        f"className: {kept.journal.storage_class or 'none'})"
+    )
+
+
+def foreign(wanted: Desired, observed: Observed) -> Iterator[str]:
     """Find objects with a name that the cluster needs and that the resource does not control."""
     for kind, body in owned_objects.all_of(wanted, observed.resource, None):
         name = body["metadata"]["name"]
@@ -67,35 +174,3 @@ def _controlled_by_another(kind: ObjectKind, name: str, found: Json) -> str:
         f"this resource (its controller: {whose}): wait until it is gone, remove it, or choose "
         "another name"
     )
-
-
-def _set_names(wanted: Desired) -> set[str]:
-    return {owned_objects.set_name(wanted.name, zone.name) for zone in wanted.zones}
-
-
-def _running(observed: Observed) -> dict[str, int]:
-    """Count bookies by StatefulSet."""
-    return {name: int(item["spec"]["replicas"]) for name, item in observed.sets.items()}
-
-
-def _left_out(wanted: Desired, observed: Observed) -> dict[str, set[int]]:
-    """Find bookies that have cookies in the resource's root and no place in it, by StatefulSet.
-
-    Each is given by its ordinal. A zone has a place for as many bookies as the resource asks for,
-    or as its StatefulSet has replicas, if these are more. A resource that is made again over a
-    retained root has no StatefulSets yet.
-    """
-    known = dict.fromkeys(_set_names(wanted), wanted.bookies_per_zone)
-    for name, count in _running(observed).items():
-        known[name] = max(count, known.get(name, 0))
-    found: dict[str, set[int]] = {}
-    ours = ownership.own_root(observed)
-    for bookie in () if ours is None else ours.locations:
-        name, _, ordinal = bookie.rpartition("-")
-        if (
-            name.startswith(f"{wanted.name}-")
-            and ordinal.isdecimal()
-            and int(ordinal) >= known.get(name, 0)
-        ):
-            found.setdefault(name, set()).add(int(ordinal))
-    return found

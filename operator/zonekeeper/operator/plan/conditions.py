@@ -7,7 +7,7 @@ the message changes, an event tells of it.
 """
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,8 +15,6 @@ from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.plan.predicates import Waiting
 
 MESSAGE_MAX: Final = 4_000
-#: So many of a long list are named.
-_NAMED_MAX: Final = 5
 
 
 class Type(enum.StrEnum):
@@ -30,10 +28,14 @@ class Type(enum.StrEnum):
     POLICY_PUBLISHED = "PolicyPublished"
     #: No act of the last turn failed.
     APPLIED = "Applied"
-    #: Each pod runs the newest template of its StatefulSet.
+    #: Each pod runs the template that is asked for.
     UP_TO_DATE = "UpToDate"
+    #: The roll goes, where there is something to roll.
+    ROLLING = "Rolling"
     #: Each bookie stands where its name and its cookie say.
     LOCATIONS_VERIFIED = "LocationsVerified"
+    #: Zones are watched, and lost copies are made again.
+    REPAIR_READY = "RepairReady"
     #: Every bookie that the resource asks for is ready.
     READY = "Ready"
     #: Is shown only while the operator keeps a deleted resource; it is False then.
@@ -65,15 +67,27 @@ class Notice:
     warning: bool
     reason: str
     message: str
+    #: The matter; one cause is one reason of one matter.
+    about: str = ""
 
 
 #: Their messages count or name bookies, and change often. Only a new reason makes an event.
 _COUNTING: Final = frozenset(
-    {Type.METADATA_READY, Type.READY, Type.UP_TO_DATE, Type.LOCATIONS_VERIFIED, Type.RELEASED}
+    {
+        Type.METADATA_READY,
+        Type.READY,
+        Type.REPAIR_READY,
+        Type.UP_TO_DATE,
+        Type.ROLLING,
+        Type.LOCATIONS_VERIFIED,
+        Type.RELEASED,
+    }
 )
 
 #: The reasons that every new cluster begins with. They make no event the first time.
-_BEGINNINGS: Final = frozenset({"NotInitialised", "NoPolicy", "BookiesNotReady", "Refused"})
+_BEGINNINGS: Final = frozenset(
+    {"NotInitialised", "NoPolicy", "BookiesNotReady", "AutorecoveryNotReady"}
+)
 
 
 def good(kind: Type, reason: str, message: str) -> Condition:
@@ -101,12 +115,6 @@ def unseen(kind: Type, found: Waiting) -> Condition:
     return unknown(kind, str(found.predicate), found.why)
 
 
-def some(names: Sequence[str]) -> str:
-    """Name the first few, and count the others."""
-    more = len(names) - _NAMED_MAX
-    return ", ".join(sorted(names)[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-
-
 def timed(
     conditions: Iterable[Condition], before: Iterable[Json], generation: int, now: str
 ) -> list[Json]:
@@ -131,24 +139,31 @@ def _since(condition: Condition, known: Mapping[str, Json], now: str) -> str:
 
 
 def notices(conditions: Iterable[Condition], before: Iterable[Json]) -> tuple[Notice, ...]:
-    """Give an event for each condition whose change is news."""
-    known = {item["type"]: item for item in before}
+    """Give an event for each condition whose change is news.
+
+    ``Ready`` has the cause as its reason. Where another condition has that reason, too, the event
+    is about that one: one cause is one event.
+    """
+    said, known = tuple(conditions), {item["type"]: item for item in before}
+    told = {one.reason for one in said if one.type is not Type.READY}
     return tuple(
         Notice(
             warning=condition.status is ConditionStatus.FALSE,
             reason=condition.reason,
             message=f"{condition.type}: {condition.message[:MESSAGE_MAX]}",
+            about=str(condition.type),
         )
-        for condition in conditions
-        if condition.status is not ConditionStatus.UNKNOWN and _is_news(condition, known)
+        for condition in said
+        if condition.status is not ConditionStatus.UNKNOWN
+        and not (condition.type is Type.READY and condition.reason in told)
+        and _is_news(condition, known)
     )
 
 
 def _is_news(condition: Condition, known: Mapping[str, Json]) -> bool:
     before = known.get(condition.type)
     if before is None:
-        is_new = condition.reason not in _BEGINNINGS or condition.type is Type.LEGAL
-        return condition.status is ConditionStatus.FALSE and is_new
+        return condition.status is ConditionStatus.FALSE and condition.reason not in _BEGINNINGS
     if (before["status"], before["reason"]) != (condition.status, condition.reason):
         return True
     message = condition.message[:MESSAGE_MAX]

@@ -11,11 +11,11 @@ claims are removed with the resource. A removal asks it before it removes Statef
 from collections.abc import Iterator
 
 from zonekeeper.operator.cluster import owned_objects
-from zonekeeper.operator.cluster.observed import Observed
 from zonekeeper.operator.plan.plans import MarkClaim
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled
 from zonekeeper.operator.roots import roots
+from zonekeeper.operator.sight.observed import Observed
 
 
 def stage(case: Case) -> Outcome:
@@ -33,7 +33,9 @@ def _marks(observed: Observed) -> Iterator[MarkClaim]:
         return
     ours = {item["metadata"]["uid"] for item in observed.sets.values()}
     for pod in observed.pods:
-        name = owned_objects.claim_name(pod.name)
-        claim = observed.claims.get(name)
-        if pod.ready and pod.controller in ours and claim is not None and claim.instance is None:
-            yield MarkClaim(name=name, uid=claim.uid, instance=known)
+        if not pod.ready or pod.controller not in ours:
+            continue
+        for name in owned_objects.claim_names(pod.name):
+            claim = observed.claims.get(name)
+            if claim is not None and claim.instance is None:
+                yield MarkClaim(name=name, uid=claim.uid, instance=known)

@@ -12,8 +12,8 @@ A turn that builds notes the instance in the status. From then on no bookie is a
 """
 
 from zonekeeper.operator.cluster import desired, owned_objects
-from zonekeeper.operator.cluster.observed import Observed, VolumeClaim
 from zonekeeper.operator.roots import roots
+from zonekeeper.operator.sight.observed import Observed, VolumeClaim
 from zonekeeper.placement.base.ids import BookieId
 
 

@@ -4,42 +4,60 @@ The planner is level-triggered: a turn decides only from what it sees. So it doe
 turns came before, were lost, or ended in the middle.
 
 A cluster is built in the order of the stages, one step a turn: the finalizer (if something must be
-removed later) → the root → its policy record → the objects → bookies that are ready, current and in
-their places. The first stage that is not settled decides; the stages after it are not asked. A
-deleted resource has stages of its own, in the other direction. The stage of marking is asked beside
-them in every turn: claims get their label also while another stage waits.
+removed later) → the root → its policy record → the spec is kept → the objects → bookies that are
+current, ready and in their places → repair that is at work. While the resource is refused or
+blocked, the cluster of the kept spec is kept up instead. The first stage that is not settled
+decides; the stages after it are not asked. A deleted resource has stages of its own, in the other
+direction. The stage of marking is asked beside them in every turn: claims get their label also
+while another stage waits.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
+from zonekeeper.operator.cluster import kept_spec
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
-from zonekeeper.operator.cluster.observed import Observed
 from zonekeeper.operator.kubernetes.api import Json
-from zonekeeper.operator.plan import blocking, conditions, marking, ownership, stages
+from zonekeeper.operator.plan import (
+    blocking,
+    conditions,
+    marking,
+    ownership,
+    stages,
+    standing,
+)
 from zonekeeper.operator.plan.conditions import Condition, Notice, Type
 from zonekeeper.operator.plan.keeping import (
     applied,
     bookies,
+    corrected,
     finalizer,
+    last_legal,
     legality,
     locations,
     objects,
     policy,
+    repair,
+    roll,
     root,
     store,
-    template,
+    taken_back,
 )
 from zonekeeper.operator.plan.plans import Release, TurnPlan
 from zonekeeper.operator.plan.predicates import Waiting
 from zonekeeper.operator.plan.removing import (
     pods,
     releasing,
+    repairers,
     retaining,
     root_removal,
     sets,
     volumes,
 )
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
+from zonekeeper.operator.roll import rolling, telling
+from zonekeeper.operator.roll.gates import RollGate
+from zonekeeper.operator.sight.observed import Observed
 
 #: After an act: the next turn sees its effect.
 SOON_MS: Final = 200
@@ -54,17 +72,22 @@ KEEPING: Final[tuple[Stage, ...]] = (
     legality.stage,
     root.stage,
     policy.stage,
+    last_legal.stage,
     objects.stage,
+    taken_back.stage,
     store.stage,
     applied.stage,
+    roll.stage,
+    corrected.stage,
     bookies.stage,
-    template.stage,
     locations.stage,
+    repair.stage,
 )
 #: The stages of a deleted resource.
 REMOVING: Final[tuple[Stage, ...]] = (
     retaining.stage,
     marking.stage,
+    repairers.stage,
     sets.stage,
     pods.stage,
     volumes.stage,
@@ -86,25 +109,36 @@ def decide(wanted: Desired | RefusedResource, observed: Observed, now: str) -> T
 
 def case_of(wanted: Desired | RefusedResource, observed: Observed) -> Case:
     """Give what the stages decide from; nothing blocks a deletion."""
+    if observed.leaving:
+        return Case(wanted=wanted, blocked=(), observed=observed)
+    kept = kept_spec.cluster_of(observed.kept, observed.resource, wanted)
     blocked: tuple[str, ...] = ()
-    if isinstance(wanted, Desired) and not observed.leaving:
-        blocked = tuple(blocking.reasons(wanted, observed))
-    return Case(wanted=wanted, blocked=blocked, observed=observed)
+    if isinstance(wanted, Desired):
+        blocked = (*blocking.changes(wanted, kept), *blocking.reasons(wanted, observed))
+        if not blocked:
+            rolled = rolling.decide(wanted, observed)
+            return Case(wanted=wanted, blocked=(), observed=observed, roll=rolled)
+    if kept is not None and any(blocking.foreign(kept, observed)):
+        kept = None
+    progress = None if kept is None else rolling.decide(kept, observed)
+    return Case(wanted=wanted, blocked=blocked, observed=observed, kept=kept, roll=progress)
 
 
 def _keep(case: Case, now: str) -> TurnPlan:
     observed = case.observed
     outcome = stages.fold(KEEPING, case)
     actions = stages.actions_of(outcome) + stages.actions_of(marking.stage(case))
-    zones = bookies.counts(case.buildable, observed)
+    zones = standing.zones(case.buildable, observed)
     said = (
         legality.condition(case),
         root.condition(observed),
         policy.condition(case),
         applied.condition(observed),
-        template.condition(observed),
+        roll.up_to_date(case),
+        roll.condition(case),
         locations.condition(case),
-        bookies.condition(zones),
+        repair.condition(observed),
+        bookies.condition(case, zones),
     )
     instance = observed.instance
     if instance is None and legality.is_legal(case):
@@ -113,8 +147,8 @@ def _keep(case: Case, now: str) -> TurnPlan:
     return TurnPlan(
         actions=actions,
         waits_for=_waits(outcome, observed),
-        status=_status(said, zones, observed, instance, now),
-        notices=_notices(said, observed),
+        status=_status(case, said, zones, instance, now) | _told_of_roll(case, now),
+        notices=(*_notices(said, observed), *_notices_of_roll(case)),
         recheck_ms=SOON_MS if actions else RESTING_MS if resting else WAITING_MS,
     )
 
@@ -130,11 +164,11 @@ def _remove(case: Case, now: str) -> TurnPlan:
         let_go = "; to keep what is left, and let the resource go, set onDelete: Retain"
         said += (conditions.bad(Type.RELEASED, "Waiting", waiting.why + let_go),)
     kept = tuple(releasing.left_behind(observed)) if actions == (Release(),) else ()
-    zones = bookies.counts(None, observed)
+    zones = standing.zones(None, observed)
     return TurnPlan(
         actions=actions,
         waits_for=waiting,
-        status=_status(said, zones, observed, observed.instance, now),
+        status=_status(case, said, zones, observed.instance, now),
         notices=(*_notices(said, observed), *kept),
         recheck_ms=SOON_MS if actions else WAITING_MS,
     )
@@ -152,22 +186,41 @@ def _waits(outcome: Outcome, observed: Observed) -> Waiting | None:
 
 
 def _status(
-    said: tuple[Condition, ...],
-    zones: list[Json],
-    observed: Observed,
-    instance: str | None,
-    now: str,
+    case: Case, said: tuple[Condition, ...], zones: list[Json], instance: str | None, now: str
 ) -> Json:
+    observed = case.observed
+    buildable = None if observed.leaving else case.buildable
+    sets = () if case.roll is None else case.roll.sets
     before = observed.status.get("conditions") or []
     status: Json = {
         "observedGeneration": observed.generation,
         "conditions": conditions.timed(said, before, observed.generation, now),
-        "zones": zones,
-        "bookies": sum(zone["bookies"] for zone in zones),
-        "readyBookies": sum(zone["ready"] for zone in zones),
+        **standing.status(buildable, observed, zones, sets),
     }
     return status if instance is None else status | {"instance": instance}
 
 
+def _told_of_roll(case: Case, now: str) -> Json:
+    """Give ``status.roll``; what an earlier turn noted stays where nothing can be built."""
+    if case.roll is None or case.buildable is None:
+        known = case.observed.status.get("roll")
+        return {} if known is None else {"roll": known}
+    return {"roll": telling.status(case.buildable, case.observed, case.roll, now)}
+
+
+def _notices_of_roll(case: Case) -> Iterator[Notice]:
+    """Give one event for each gate that is waited for since now, and for an override."""
+    if case.roll is None:
+        return
+    for one in telling.fresh_waits(case.observed, case.roll):
+        message = f"the roll waits: {one.what} ({one.runbook})"
+        yield Notice(warning=False, reason=str(one.gate), message=message)
+    if (step := case.roll.overridden) is not None:
+        message = f"a person let the step {step} pass the gate {RollGate.LEDGER_AT_RISK}, once"
+        yield Notice(warning=True, reason="Overridden", message=message)
+
+
 def _notices(said: tuple[Condition, ...], observed: Observed) -> tuple[Notice, ...]:
-    return conditions.notices(said, observed.status.get("conditions") or [])
+    # Each gate has an event of its own.
+    told = [one for one in said if one.type is not Type.ROLLING or one.reason not in list(RollGate)]
+    return conditions.notices(told, observed.status.get("conditions") or [])

@@ -6,7 +6,9 @@ from typing import TypeAlias
 from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.operator.plan.predicates import Waiting
+from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.policy.rules import Policy
+from zonekeeper.placement.zones.maintenance import Maintenance
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,43 @@ class RemoveRoot:
     instance: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclareMaintenance:
+    """Declare maintenance of a unit of this very cluster, in the name of the resource."""
+
+    unit: Location
+    instance: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenewMaintenance:
+    """Let this very declaration last anew."""
+
+    declared: Maintenance
+    instance: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiftMaintenance:
+    """End this very declaration."""
+
+    declared: Maintenance
+    instance: str
+
+
 Action: TypeAlias = (
-    Hold | Release | InitialiseRoot | PublishPolicy | Apply | MarkClaim | RemoveObject | RemoveRoot
+    Hold
+    | Release
+    | InitialiseRoot
+    | PublishPolicy
+    | Apply
+    | MarkClaim
+    | RemoveObject
+    | RemoveRoot
+    | DeclareMaintenance
+    | RenewMaintenance
+    | LiftMaintenance
 )
 
 

@@ -3,11 +3,14 @@
 A predicate is a fixed word. The plan of a turn and the operator's log name it. While a cluster is
 kept, one of its conditions has the predicate as its reason. ``zonekeeper runbook <predicate>`` says
 what it means, what to look at and what to do. The text beside a predicate names bookies, fields and
-addresses and changes with them, so code compares predicates only.
+addresses and changes with them, so code compares predicates only. The gates of the roll
+(``operator.roll.gates``) are predicates, too.
 """
 
 import enum
 from dataclasses import dataclass
+
+from zonekeeper.operator.roll.gates import RollGate
 
 
 class Predicate(enum.StrEnum):
@@ -19,7 +22,7 @@ class Predicate(enum.StrEnum):
     #: The resource is legal, but would lose data or take an object that is not its own.
     BLOCKED = "Blocked"
     #: The metadata store does not answer.
-    UNREACHABLE = "Unreachable"
+    UNREACHABLE = "MetadataUnreachable"
     #: Something stands at the root that is not a cluster that can be read.
     UNUSABLE = "Unusable"
     #: The root that this cluster was built in is gone.
@@ -27,15 +30,27 @@ class Predicate(enum.StrEnum):
     #: The root is another cluster's than the one that this resource was built as.
     OTHER_INSTANCE = "OtherInstance"
     #: The root has bookies that this resource does not run.
-    IN_USE = "InUse"
+    IN_USE = "RootInUse"
     #: Another owner has set the policy of the root.
     OWNED_BY_ANOTHER = "OwnedByAnother"
     #: An act of the last turn failed.
     FAILED = "Failed"
-    #: Fewer bookies are ready than are asked for.
+    #: Fewer bookies are ready than are asked for, and nothing says why.
     BOOKIES_NOT_READY = "BookiesNotReady"
-    #: Pods run an older template than their StatefulSet has.
+    #: The image of a bookie is not pulled.
+    IMAGE_PULL = "ImagePull"
+    #: A bookie's pod fits on no node.
+    UNSCHEDULABLE = "Unschedulable"
+    #: The container of a bookie cannot be made.
+    NOT_STARTED = "NotStarted"
+    #: A bookie's process ends again and again.
+    CRASH_LOOP = "CrashLoop"
+    #: The zone watch says that the zone of bookies that are not ready is down.
+    ZONE_DOWN = "ZoneDown"
+    #: Pods run another template than the one that is asked for: the roll is under way.
     OLD_PODS = "OldPods"
+    #: The roll has stopped by itself: a bookie that it made anew does not become well.
+    HALTED = "Halted"
     #: Kubernetes has not looked at the newest template yet.
     NOT_OBSERVED = "NotObserved"
     #: A bookie stands elsewhere than its zone or its cookie says.
@@ -45,11 +60,20 @@ class Predicate(enum.StrEnum):
     #: The operator may not read nodes, so it cannot check where bookies stand.
     NODES_NOT_PERMITTED = "NodesNotPermitted"
 
+    #: No evaluation of the zone watch is seen, so no lost copy is made again.
+    NOT_WATCHED = "NotWatched"
+    #: The losses of a zone, or of all, are not repaired now.
+    HELD = "Held"
+    #: Fewer autorecovery processes are ready than are asked for.
+    AUTORECOVERY_NOT_READY = "AutorecoveryNotReady"
+
     # while a deleted cluster is removed (UNREACHABLE, too)
     #: Claims of volumes do not carry the label of their cluster yet.
     VOLUMES_UNMARKED = "VolumesUnmarked"
     #: StatefulSets are there still.
     STATEFUL_SETS_LEFT = "StatefulSetsLeft"
+    #: Deployments of autorecovery processes, or their pods, are there still.
+    DEPLOYMENTS_LEFT = "DeploymentsLeft"
     #: Pods are there still.
     PODS_LEFT = "PodsLeft"
     #: Claims of this cluster's volumes are there still.
@@ -69,5 +93,6 @@ class Predicate(enum.StrEnum):
 class Waiting:
     """A stage cannot go on before something else has happened."""
 
-    predicate: Predicate
+    #: A gate of the roll is a predicate, too.
+    predicate: Predicate | RollGate
     why: str

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
-from zonekeeper.operator.cluster.observed import Observed
 from zonekeeper.operator.plan.plans import Action
 from zonekeeper.operator.plan.predicates import Waiting
+from zonekeeper.operator.roll.rolling import RollProgress
+from zonekeeper.operator.sight.observed import Observed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +28,22 @@ class Case:
     #: The reasons why ``wanted`` cannot be built safely; empty: nothing blocks it.
     blocked: tuple[str, ...]
     observed: Observed
+    #: What the last legal spec asks for, where ``wanted`` cannot be built; None: nor can that.
+    kept: Desired | None = None
+    #: What the roll does now; None: there is no cluster that can be built.
+    roll: RollProgress | None = None
+
+    @property
+    def builds_as_asked(self) -> bool:
+        """Can the resource be built as it stands?"""
+        return isinstance(self.wanted, Desired) and not self.blocked
 
     @property
     def buildable(self) -> Desired | None:
-        """The cluster that may be built; None: the resource is refused or blocked."""
-        if isinstance(self.wanted, RefusedResource) or self.blocked:
-            return None
-        return self.wanted
+        """The cluster that may be built: what is asked for, or was before; None: neither."""
+        if isinstance(self.wanted, Desired) and not self.blocked:
+            return self.wanted
+        return self.kept
 
     @property
     def desired(self) -> Desired:

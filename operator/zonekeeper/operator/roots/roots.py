@@ -9,26 +9,39 @@ root is recognised as the same cluster's, so an interrupted removal can be conti
 """
 
 import asyncio
+import random
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from zonekeeper.metadata.bookies import bookie_watch, cookie_store
 from zonekeeper.metadata.cluster import cluster as clusters
-from zonekeeper.metadata.cluster import policy_store
+from zonekeeper.metadata.cluster import policy_store, zone_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import records
 from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.ledgers import ledger_listing
+from zonekeeper.metadata.ledgers.ledger_listing import Listed, UnreadableLedger
 from zonekeeper.metadata.store.errors import BadStoreUriError, StoreError
 from zonekeeper.metadata.store.layout import Root
 from zonekeeper.metadata.store.store import COMMIT_WRITES_MAX, Create, Delete, MetadataStore, Put
+from zonekeeper.operator.roots import gates, planned
+from zonekeeper.operator.roots.planned import Declared, WorkFacts
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.topology import Registration
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.policy.rules import Policy
+from zonekeeper.placement.zones.losses import Records
+from zonekeeper.placement.zones.maintenance import Maintenance
+from zonekeeper.replication.gate import planned_work
+from zonekeeper.replication.view.alerts import Chronicle
 
 READS_IN_FLIGHT_MAX: Final = 32
+#: A listing of ledgers that takes longer proves nothing; a turn waits for it.
+LISTING_SECONDS_MAX: Final = 60
 
 Opener: TypeAlias = Callable[[str], Awaitable[MetadataStore]]
 
@@ -67,6 +80,13 @@ class RootFound:
     #: Every bookie with a cookie; None: its cookie has no location, or cannot be read.
     locations: Mapping[BookieId, Location | None]
     registered: frozenset[BookieId]
+    #: Those of them that take no writes.
+    read_only: frozenset[BookieId] = frozenset()
+    declared: Declared = field(default_factory=Declared)
+    #: None: it was not read, because there is no planned work.
+    work: WorkFacts | None = None
+    #: The records of the zone watch that can be read.
+    gates: Records = field(default_factory=lambda: Records(zones={}, cluster=None))
 
 
 Facts: TypeAlias = NotAsked | Unreachable | Unusable | Absent | RootFound
@@ -82,23 +102,34 @@ class RootChangedError(Trouble):
 class Roots:
     """The root of one resource; the store stays open between looks."""
 
-    def __init__(self, opener: Opener) -> None:
+    def __init__(self, opener: Opener, *, wall_ms: Callable[[], int] = lambda: 0) -> None:
         self._opener = opener
+        self._wall_ms = wall_ms
+        self._chance: Final = random.SystemRandom()
         self._uri = ""
         self._store: MetadataStore | None = None
 
-    async def look(self, address: str | None) -> Facts:
-        """Read what stands at the root."""
+    async def look(self, address: str | None, *, for_work: bool = False) -> Facts:
+        """Read what stands at the root; ``for_work``: also what planned work asks."""
         if address is None:
             return NotAsked()
         try:
             store = await self._opened(address)
             cluster = await clusters.open_cluster(store)
+            policy = await policy_store.read(cluster)
+            registered = await bookie_watch.registrations(cluster)
+            locations = await _locations(cluster)
             return RootFound(
                 instance=cluster.instance,
-                policy=await policy_store.read(cluster),
-                locations=await _locations(cluster),
-                registered=frozenset(await bookie_watch.registrations(cluster)),
+                policy=policy,
+                locations=locations,
+                registered=frozenset(registered),
+                read_only=frozenset(
+                    name for name, how in registered.items() if how is Registration.READ_ONLY
+                ),
+                declared=await planned.declared(cluster),
+                work=await planned.facts(cluster, locations) if for_work else None,
+                gates=await gates.read(cluster, policy),
             )
         except clusters.NotAClusterError:
             return Absent()
@@ -106,6 +137,40 @@ class Roots:
             return Unusable(str(error))
         except StoreError as error:
             return Unreachable(str(error)) if error.retryable else Unusable(str(error))
+
+    async def ledgers(self, address: str, *, instance: str) -> AsyncGenerator[Listed, None]:
+        """List the ledgers of this very cluster; raises ``Trouble`` if the store is away."""
+        cluster = await self._same(address, instance)
+        # After a read that is in step with the store no later read shows an older state.
+        await cluster.store.exists(cluster.root.path, sync=True)
+        async with aclosing(ledger_listing.all_of(cluster)) as listed:
+            async for one in listed:
+                yield one
+
+    async def naming(
+        self, address: str, bookies: frozenset[BookieId], *, instance: str
+    ) -> tuple[frozenset[BookieId], bool]:
+        """Give those of these bookies that a ledger of this very cluster names.
+
+        Is the second part false, then the others may be named, too: a ledger cannot be read, or
+        the listing took too long. Raises ``Trouble`` where the store does not answer.
+        """
+        named, is_whole = set[BookieId](), True
+        try:
+            async with (
+                asyncio.timeout(LISTING_SECONDS_MAX),
+                aclosing(self.ledgers(address, instance=instance)) as listed,
+            ):
+                async for one in listed:
+                    if isinstance(one, UnreadableLedger):
+                        is_whole = False
+                    else:
+                        named |= bookies & one.metadata.bookies
+                    if named == bookies:
+                        break
+        except TimeoutError:
+            is_whole = False
+        return frozenset(named), is_whole
 
     async def initialise(self, address: str, policy: Policy) -> None:
         """Make the root and its policy in one transaction; a root that stands counts as done.
@@ -127,6 +192,40 @@ class Roots:
     async def publish(self, address: str, policy: Policy, *, instance: str, replaces: int) -> None:
         """Replace the policy of this very cluster, if it is still the version that was seen."""
         await policy_store.write(await self._same(address, instance), policy, replaces=replaces)
+
+    async def declare(self, address: str, unit: Location, *, instance: str, owner: str) -> None:
+        """Declare maintenance of a unit; raises ``UnderMaintenanceError`` if a declaration stands.
+
+        The timeline tells of it.
+        """
+        cluster = await self._same(address, instance)
+        made = await self._declaration(cluster, unit, owner)
+        await planned_work.start(cluster, (made,), self._chronicle(cluster, owner))
+
+    async def renew(self, address: str, standing: Maintenance, *, instance: str) -> None:
+        """Let a declaration last anew, if it is still this one."""
+        cluster = await self._same(address, instance)
+        fresh = await self._declaration(cluster, standing.unit, standing.declared_by.name)
+        await zone_store.renew(cluster, standing, fresh)
+
+    async def lift(self, address: str, standing: Maintenance, *, instance: str) -> None:
+        """End a declaration, if it is still this one; the timeline tells of it."""
+        cluster, person = await self._same(address, instance), standing.declared_by
+        told = self._chronicle(cluster, person.name)
+        await planned_work.end(cluster, (standing,), person, told)
+
+    async def _declaration(self, cluster: Cluster, unit: Location, owner: str) -> Maintenance:
+        policy = await policy_store.read(cluster)
+        if policy is None:
+            raise RootChangedError(f"{cluster} has no policy any more")
+        return planned.declaration(unit, owner, policy, self._chance)
+
+    def _chronicle(self, cluster: Cluster, by: str) -> Chronicle:
+        return Chronicle(cluster, by=by, chance=self._chance, wall_ms=self._wall_ms)
+
+    async def cluster(self, address: str, *, instance: str) -> Cluster:
+        """Give this very cluster, for a listing of its ledgers."""
+        return await self._same(address, instance)
 
     async def remove(self, address: str, *, instance: str) -> None:
         """Remove the root of this very cluster, with every node in it."""

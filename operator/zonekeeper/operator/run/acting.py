@@ -1,9 +1,12 @@
 """Performs the acts of a turn, in order; the first act that fails ends the turn.
 
 Each act names the object that it is meant for (by uid, instance or version). So an act that was
-decided on an old look is refused; it cannot change another object.
+decided on an old look is refused; it cannot change another object. And each act is begun only while
+this process has the right to act: one that was frozen, and is not the holder of the Lease any more,
+does nothing with what it decided before.
 """
 
+from functools import partial
 from typing import assert_never
 
 from zonekeeper.operator.kubernetes.api import (
@@ -14,16 +17,20 @@ from zonekeeper.operator.kubernetes.api import (
     Json,
     Kubernetes,
 )
+from zonekeeper.operator.lead.leading import Right
 from zonekeeper.operator.plan.plans import (
     Action,
     Apply,
+    DeclareMaintenance,
     Hold,
     InitialiseRoot,
+    LiftMaintenance,
     MarkClaim,
     PublishPolicy,
     Release,
     RemoveObject,
     RemoveRoot,
+    RenewMaintenance,
 )
 from zonekeeper.operator.roots.roots import Roots
 from zonekeeper.placement.base.troubles import Trouble
@@ -32,9 +39,10 @@ from zonekeeper.placement.base.troubles import Trouble
 class Actor:
     """Performs acts for one resource."""
 
-    def __init__(self, kubernetes: Kubernetes, root: Roots) -> None:
+    def __init__(self, kubernetes: Kubernetes, root: Roots, right: Right) -> None:
         self._kubernetes = kubernetes
         self._root = root
+        self._right = right
 
     async def perform(
         self, actions: tuple[Action, ...], resource: Json, address: str | None
@@ -42,7 +50,7 @@ class Actor:
         """Perform all acts; give the failure in words, or nothing."""
         for action in actions:
             try:
-                await self._one(action, resource, address or "")
+                await self._right.perform(partial(self._one, action, resource, address or ""))
             except Trouble as error:
                 return (f"{type(action).__name__}: {error}",)
         return ()
@@ -72,6 +80,14 @@ class Actor:
                 )
             case RemoveRoot():
                 await self._root.remove(address, instance=action.instance)
+            case DeclareMaintenance():
+                await self._root.declare(
+                    address, action.unit, instance=action.instance, owner=action.owner
+                )
+            case RenewMaintenance():
+                await self._root.renew(address, action.declared, instance=action.instance)
+            case LiftMaintenance():
+                await self._root.lift(address, action.declared, instance=action.instance)
             case _:
                 assert_never(action)
 

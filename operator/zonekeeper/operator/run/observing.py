@@ -1,21 +1,75 @@
 """Reads everything that a turn decides from, at the API server and in the metadata store."""
 
 import re
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from typing import Final
 
-from zonekeeper.operator.cluster import desired, observed, owned_objects
+from zonekeeper.operator.cluster import kept_spec, owned_objects
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
-from zonekeeper.operator.cluster.observed import Observed, VolumeClaim
 from zonekeeper.operator.kubernetes.api import (
     CLAIMS,
     CLUSTER_LABEL,
+    CONTROLLER_REVISIONS,
+    FORMATS_LABEL,
+    KEEPS_LABEL,
     NODES,
     OWNED,
     PODS,
+    REPAIRS_LABEL,
     Json,
     Kubernetes,
     NotPermittedError,
 )
-from zonekeeper.operator.roots.roots import Roots
+from zonekeeper.operator.roll import memory, order
+from zonekeeper.operator.roots import roots
+from zonekeeper.operator.roots.roots import RootFound, Roots
+from zonekeeper.operator.sight import (
+    formats_pod,
+    holdings,
+    node_sight,
+    observed,
+    watch_sight,
+)
+from zonekeeper.operator.sight.formats_pod import FormatsPod
+from zonekeeper.operator.sight.holdings import Holdings
+from zonekeeper.operator.sight.ledger_sight import LedgerSight
+from zonekeeper.operator.sight.node_sight import NodeSight
+from zonekeeper.operator.sight.observed import Observed, Pod, VolumeClaim
+from zonekeeper.operator.sight.watch_sight import WatchSight
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.troubles import Trouble
+
+#: The version of this operator.
+VERSION: Final = metadata.version("zonekeeper")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookTime:
+    """The time of a look, on both clocks."""
+
+    #: Never goes back, for decisions.
+    now_ms: int
+    #: Wall time, for what outlives the process.
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """What earlier turns of this process leave to the next one."""
+
+    watched: WatchSight = field(default_factory=WatchSight)
+    holdings: Holdings = field(default_factory=Holdings)
+    nodes: NodeSight = field(default_factory=NodeSight)
+    #: The failures of the last turn's acts, in words.
+    failures: tuple[str, ...] = ()
+    #: The bookies, their starts and the gates as the last turn saw them; None: it saw none.
+    basis: Hashable = None
+    #: The time of the last turn that saw others than the one before.
+    changed_ms: int | None = None
+    #: What the last listing of the ledgers has seen.
+    ledgers: LedgerSight | None = None
 
 
 async def look(
@@ -23,7 +77,8 @@ async def look(
     root: Roots,
     resource: Json,
     wanted: Desired | RefusedResource,
-    failures: tuple[str, ...],
+    earlier: Earlier,
+    moment: LookTime,
 ) -> Observed:
     """Read everything; raises ``KubernetesError`` where the API server does not answer."""
     meta = resource["metadata"]
@@ -34,19 +89,110 @@ async def look(
         for kind in OWNED
         for item in await kubernetes.list(kind, namespace, labels=labels)
     }
-    if isinstance(wanted, Desired):
-        owned |= await _by_name(kubernetes, wanted, resource, owned)
-    return Observed(
+    kept = kept_spec.read(
+        await kubernetes.list(CONTROLLER_REVISIONS, namespace, labels=f"{KEEPS_LABEL}={name}"),
+        resource,
+    )
+    of_kept = kept_spec.cluster_of(kept, resource, wanted)
+    built = [one for one in (wanted, of_kept) if isinstance(one, Desired)]
+    for one in built if of_kept is not wanted else built[:1]:
+        owned |= await _by_name(kubernetes, one, resource, owned)
+    repair_pods = await kubernetes.list(PODS, namespace, labels=f"{REPAIRS_LABEL}={name}")
+    pods = observed.bookies(
+        await kubernetes.list(PODS, namespace, labels=labels), resource, owned.values()
+    )
+    seen = Observed(
         resource=resource,
         owned=owned,
-        pods=observed.bookies(
-            await kubernetes.list(PODS, namespace, labels=labels), resource, owned.values()
-        ),
+        pods=pods,
         claims=_claims(name, await kubernetes.list(CLAIMS, namespace, labels=labels)),
-        nodes=await _nodes(kubernetes),
-        root=await root.look(desired.metadata_uri(resource)),
-        failures=failures,
+        nodes=await _nodes(kubernetes, earlier.nodes, pods, now_ms=moment.now_ms),
+        repairers=observed.repairers(repair_pods, name),
+        asked=await _asked(kubernetes, resource),
+        root=roots.NotAsked(),
+        kept=kept,
+        failures=earlier.failures,
+        version=VERSION,
+        wall_ms=moment.wall_ms,
     )
+    for_work = is_at_work(seen) or any(
+        order.is_pending(order.zone_sets(one, seen)) for one in built
+    )
+    found = await root.look(kept_spec.address(kept, resource), for_work=for_work)
+    looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
+    judged = wanted if isinstance(wanted, Desired) else of_kept
+    known = await _holdings(root, judged, looked, earlier.holdings, moment.now_ms)
+    return replace(looked, holdings=known)
+
+
+def _with_root(seen: Observed, found: roots.Facts, earlier: Earlier, *, now_ms: int) -> Observed:
+    """Give what was seen with the root, and with what earlier turns saw that still holds."""
+    basis = basis_of(found)
+    has_changed = earlier.basis is not None and basis != earlier.basis
+    ledgers = earlier.ledgers
+    return replace(
+        seen,
+        root=found,
+        watched=watch_sight.follow(earlier.watched, found, now_ms=now_ms),
+        changed_ms=now_ms if has_changed else earlier.changed_ms,
+        ledgers=None if ledgers is None or ledgers.basis != basis else ledgers,
+    )
+
+
+def is_at_work(seen: Observed) -> bool:
+    """Has a step of the roll begun?"""
+    return memory.read(seen.status).step is not None
+
+
+def basis_of(found: roots.Facts) -> Hashable:
+    """Give what a listing of the ledgers relies on; None: it is not known.
+
+    While it stays the same no bookie was lost, has started anew, or has come, and no gate has
+    changed.
+    """
+    if not isinstance(found, roots.RootFound) or found.work is None:
+        return None
+    starts = tuple(
+        sorted(
+            (name, -1 if one is None else one.boot_epoch)
+            for name, one in found.work.records.items()
+        )
+    )
+    places = tuple(sorted((name, str(where)) for name, where in found.locations.items()))
+    gates = tuple(
+        sorted((zone, str(one.gate.permission)) for zone, one in found.gates.zones.items())
+    )
+    return found.instance, starts, places, gates, found.registered, found.read_only
+
+
+async def _holdings(
+    root: Roots, judged: Desired | None, seen: Observed, before: Holdings, now_ms: int
+) -> Holdings:
+    """Ask which bookies hold something, of those that have cookies and are not asked for."""
+    found = seen.root
+    if judged is None or not isinstance(found, RootFound):
+        return Holdings()
+    beyond = holdings.beyond(judged, found.locations)
+    serving = frozenset[BookieId]().union(*holdings.run_beyond(judged, seen.replicas).values())
+    known = before.still(beyond, serving, now_ms)
+    if not known.is_due(beyond, now_ms):
+        return known
+    try:
+        address = kept_spec.address(seen.kept, seen.resource) or ""
+        named, is_whole = await root.naming(address, beyond, instance=found.instance)
+    except Trouble:
+        return replace(known, asked=beyond, asked_ms=now_ms)
+    empty = beyond - named if is_whole else frozenset[BookieId]()
+    return Holdings(asked=beyond, named=named, empty=empty, served=serving, asked_ms=now_ms)
+
+
+async def _asked(kubernetes: Kubernetes, resource: Json) -> tuple[FormatsPod, ...]:
+    """Read the pods that this resource controls and that ask images for their formats."""
+    meta = resource["metadata"]
+    labels = f"{FORMATS_LABEL}={meta['name']}"
+    items = await kubernetes.list(PODS, meta["namespace"], labels=labels)
+    ours = (item for item in items if owned_objects.controller_of(item) == meta["uid"])
+    return tuple(map(formats_pod.read, ours))
 
 
 async def _by_name(
@@ -65,7 +211,8 @@ async def _by_name(
 
 def _claims(cluster: str, items: list[Json]) -> dict[str, VolumeClaim]:
     """Pick the claims of bookies' volumes, of this cluster or an earlier one of its name."""
-    name = re.compile(rf"{owned_objects.VOLUME}-{re.escape(cluster)}-.+-[0-9]+")
+    volumes = "|".join(owned_objects.claim_names(""))
+    name = re.compile(rf"({volumes}){re.escape(cluster)}-.+-[0-9]+")
     return {
         item["metadata"]["name"]: observed.claim(item)
         for item in items
@@ -73,9 +220,16 @@ def _claims(cluster: str, items: list[Json]) -> dict[str, VolumeClaim]:
     }
 
 
-async def _nodes(kubernetes: Kubernetes) -> dict[str, dict[str, str]] | None:
+async def _nodes(
+    kubernetes: Kubernetes, earlier: NodeSight, pods: Iterable[Pod], *, now_ms: int
+) -> NodeSight:
+    """Read the nodes that bookies stand on, as far as what is known of them is old."""
+    names = {pod.node for pod in pods if pod.node is not None}
+    found: dict[str, Mapping[str, str] | None] = {}
     try:
-        items = await kubernetes.list(NODES, "")
+        for name in node_sight.unread(earlier, names, now_ms=now_ms):
+            item = await kubernetes.get(NODES, "", name)
+            found[name] = None if item is None else item["metadata"].get("labels", {})
     except NotPermittedError:
-        return None
-    return {item["metadata"]["name"]: item["metadata"].get("labels", {}) for item in items}
+        return NodeSight(permitted=False)
+    return node_sight.joined(earlier, names, found, now_ms=now_ms)

@@ -14,40 +14,50 @@ from before the edit.
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.cluster import desired, kept_spec
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
-    EVENTS,
-    FIELD_MANAGER,
     GoneError,
     Json,
     Kubernetes,
     KubernetesError,
     ObjectChangedError,
 )
+from zonekeeper.operator.lead.leading import Right
 from zonekeeper.operator.plan import planning
-from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.operator.plan.plans import Action, TurnPlan
 from zonekeeper.operator.plan.predicates import Predicate
-from zonekeeper.operator.roots.roots import Opener, Roots
-from zonekeeper.operator.run import observing
+from zonekeeper.operator.roll.gates import RollGate
+from zonekeeper.operator.roots.roots import Opener, RootFound, Roots
+from zonekeeper.operator.run import observing, telling, turn_figures
 from zonekeeper.operator.run.acting import Actor
+from zonekeeper.operator.run.ledger_reading import LedgerReading, Spawn
+from zonekeeper.operator.run.observing import Earlier, LookTime
+from zonekeeper.operator.run.telling import EventTeller
+from zonekeeper.operator.run.turn_figures import TurnFigures, TurnTally
+from zonekeeper.operator.sight.observed import Observed
+from zonekeeper.operator.sight.watch_sight import WatchSight
 from zonekeeper.placement.base.troubles import Trouble
 
 PAUSE_MS: Final = 1_000
 PAUSE_MS_MAX: Final = 60_000
-EVENT_MESSAGE_MAX: Final = 1_000
 
 _logger = logging.getLogger(__name__)
 
-#: Gives wall time in UTC.
-Clock = Callable[[], datetime]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """The clocks of the operator's process."""
+
+    #: Gives wall time in UTC, for people.
+    wall: Callable[[], datetime]
+    #: Gives time that never goes back, for decisions.
+    monotonic_ms: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,41 +71,120 @@ class Key:
         return f"{self.namespace}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSurroundings:
+    """What the turns of one process share."""
+
+    kubernetes: Kubernetes
+    opener: Opener
+    clocks: Clocks
+    #: Each act asks it.
+    right: Right
+    #: Begins work that goes on beside the turns.
+    spawn: Spawn
+    #: The operator's own image; None: it was not told.
+    own_image: str | None = None
+
+
 class Reconciler:
     """Does the turns of one resource."""
 
-    def __init__(self, kubernetes: Kubernetes, opener: Opener, key: Key, clock: Clock) -> None:
-        self._kubernetes = kubernetes
-        self._root = Roots(opener)
-        self._actor = Actor(kubernetes, self._root)
+    def __init__(self, around: TurnSurroundings, key: Key) -> None:
+        self._kubernetes = around.kubernetes
+        self._own_image = around.own_image
+        self._root = Roots(around.opener, wall_ms=self._wall_ms)
+        self._reading = LedgerReading(around.spawn)
+        self._actor = Actor(around.kubernetes, self._root, around.right)
+        self._teller = EventTeller(around.kubernetes, around.clocks.wall)
         self._key = key
-        self._clock = clock
-        self._failures: tuple[str, ...] = ()
+        self._clocks = around.clocks
+        self._earlier = Earlier()
         self._last: tuple[Action, ...] = ()
-        self._waited_for: Predicate | None = None
+        self._waited_for: Predicate | RollGate | None = None
         self._pause_ms = 0
+        #: What the last turn has found; None: no turn came so far.
+        self.shown: TurnFigures | None = None
 
     async def turn(self) -> int | None:
         """Do one turn; give the time until the next one in ms, or None if the resource is gone."""
         resource = await self._kubernetes.get(BOOKIE_CLUSTERS, self._key.namespace, self._key.name)
         if resource is None:
             return None
+        resource = desired.with_own_image(resource, self._own_image)
         wanted = desired.read(resource)
-        seen = await observing.look(self._kubernetes, self._root, resource, wanted, self._failures)
-        plan = planning.decide(wanted, seen, _text(self._clock()))
+        seen = await observing.look(
+            self._kubernetes,
+            self._root,
+            resource,
+            wanted,
+            self._earlier,
+            LookTime(now_ms=self._clocks.monotonic_ms(), wall_ms=self._wall_ms()),
+        )
+        plan = planning.decide(wanted, seen, telling.text_of(self._clocks.wall()))
+        self.shown = turn_figures.of_plan(plan)
+        self._earlier = self._seen(seen)
+        await self._read_ledgers(seen, kept_spec.address(seen.kept, resource))
         if not await self._say(plan, resource):
             return self._pause(planning.SOON_MS)
         self._name_the_wait(plan)
         for action in plan.actions:
             _logger.info("%s: %s", self._key, _short(action))
-        address = desired.metadata_uri(resource)
-        self._failures = await self._actor.perform(plan.actions, resource, address)
-        for failure in self._failures:
+        address = kept_spec.address(seen.kept, resource)
+        failures = await self._actor.perform(plan.actions, resource, address)
+        for failure in failures:
             _logger.warning("%s: %s", self._key, failure)
+        self._earlier = replace(self._earlier, failures=failures)
         return self._next(plan)
+
+    async def caught_up(self) -> None:
+        """Wait until the ledgers are read, if they are being read."""
+        await self._reading.wait()
+
+    def _wall_ms(self) -> int:
+        return int(self._clocks.wall().timestamp() * 1_000)
+
+    def _seen(self, seen: Observed) -> Earlier:
+        """Give what this turn leaves to the next one, if it can do nothing more."""
+        return replace(
+            self._earlier,
+            watched=seen.watched,
+            nodes=seen.nodes,
+            holdings=seen.holdings,
+            basis=observing.basis_of(seen.root),
+            changed_ms=seen.changed_ms,
+        )
+
+    async def _read_ledgers(self, seen: Observed, address: str | None) -> None:
+        """Let the ledgers be read, unless a bookie is away: then they are read when it is back."""
+        basis, root = observing.basis_of(seen.root), seen.root
+        if basis is None or address is None or not isinstance(root, RootFound):
+            self._reading.give_up()
+            self._earlier = replace(self._earlier, ledgers=None)
+            return
+        if {pod.name for pod in seen.pods} - root.registered:
+            return
+        try:
+            cluster = await self._root.cluster(address, instance=root.instance)
+        except Trouble as error:
+            _logger.warning("%s: the ledgers are not read: %s", self._key, error)
+            return
+        now_ms = self._clocks.monotonic_ms()
+        sight = self._reading.want(cluster, basis, now_ms=now_ms)
+        self._earlier = replace(self._earlier, ledgers=sight)
+
+    @property
+    def failed_acts(self) -> int:
+        """The number of acts of the last turn that failed."""
+        return len(self._earlier.failures)
+
+    @property
+    def watched(self) -> WatchSight:
+        """What was seen of the zone watch, up to the last turn."""
+        return self._earlier.watched
 
     async def close(self) -> None:
         """Close the metadata store."""
+        self._reading.give_up()
         await self._root.close()
 
     def _name_the_wait(self, plan: TurnPlan) -> None:
@@ -116,7 +205,7 @@ class Reconciler:
         """Give the time until the next turn; it grows while the same acts are tried again."""
         again = bool(plan.actions) and plan.actions == self._last
         self._last = plan.actions
-        if not (self._failures or again):
+        if not (self._earlier.failures or again):
             self._pause_ms = 0
             return plan.recheck_ms
         return self._pause(plan.recheck_ms)
@@ -148,48 +237,21 @@ class Reconciler:
                 notice.message,
             )
             try:
-                await self._kubernetes.create(EVENTS, self._event(notice, resource))
+                await self._teller.tell(notice, resource)
             except KubernetesError as error:
                 _logger.warning("%s: an event was not stored: %s", self._key, error)
         return True
-
-    def _event(self, notice: Notice, resource: Json) -> Json:
-        meta = resource["metadata"]
-        now = _text(self._clock())
-        return {
-            "apiVersion": EVENTS.api_version,
-            "kind": EVENTS.name,
-            "metadata": {
-                "name": f"{meta['name']}.{uuid.uuid4().hex[:16]}",
-                "namespace": meta["namespace"],
-            },
-            "involvedObject": {
-                "apiVersion": BOOKIE_CLUSTERS.api_version,
-                "kind": BOOKIE_CLUSTERS.name,
-                "name": meta["name"],
-                "namespace": meta["namespace"],
-                "uid": meta["uid"],
-            },
-            "type": "Warning" if notice.warning else "Normal",
-            "reason": notice.reason,
-            "message": notice.message[:EVENT_MESSAGE_MAX],
-            "source": {"component": FIELD_MANAGER},
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
 
 
 class Reconcilers:
     """The tasks of all resources; they belong to ``group``."""
 
     def __init__(
-        self, kubernetes: Kubernetes, opener: Opener, group: asyncio.TaskGroup, clock: Clock
+        self, around: TurnSurroundings, group: asyncio.TaskGroup, *, tally: TurnTally
     ) -> None:
-        self._kubernetes = kubernetes
-        self._opener = opener
+        self._around = around
         self._group = group
-        self._clock = clock
+        self._tally = tally
         self._woken: dict[Key, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -209,22 +271,26 @@ class Reconcilers:
             task.cancel()
 
     async def _keep(self, key: Key, woken: asyncio.Event) -> None:
-        reconciler = Reconciler(self._kubernetes, self._opener, key, self._clock)
+        reconciler = Reconciler(self._around, key)
         pause_ms = PAUSE_MS
+        self._tally.begun(str(key))
         try:
             while True:
                 woken.clear()
                 try:
                     wait_ms = await reconciler.turn()
                     pause_ms = PAUSE_MS
+                    self._tally.ended_well(str(key), reconciler.shown, reconciler.failed_acts)
                 except Exception as error:  # a failure of one resource must not end the other tasks
                     _logger.warning("%s: the turn failed: %r", key, error, exc_info=_bug(error))
                     wait_ms, pause_ms = pause_ms, min(2 * pause_ms, PAUSE_MS_MAX)
+                    self._tally.failed(str(key))
                 if wait_ms is None and not woken.is_set():
                     return
                 await _wait(woken, wait_ms or 0)
         finally:
             del self._woken[key]
+            self._tally.gone(str(key))
             await reconciler.close()
 
 
@@ -238,10 +304,6 @@ async def _wait(woken: asyncio.Event, wait_ms: int) -> None:
 def _bug(error: Exception) -> bool:
     """Is the error a bug of ours, whose traceback is logged?"""
     return not isinstance(error, Trouble | OSError)
-
-
-def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _short(action: Action) -> str:

@@ -1,21 +1,28 @@
 """The operator's process: kopf watches, and an event wakes the task of the resource it is about.
 
-The operator uses kopf for credentials, for liveness, for signals, and for watch streams, which end,
-freeze and come back. It does not use kopf's handlers of changes. Such a handler is called once for
-a difference in an object, and a change of the metadata store or of a node makes no difference there
+The operator uses kopf for credentials, for signals, and for watch streams, which end, freeze and
+come back. It does not use kopf's handlers of changes. Such a handler is called once for a
+difference in an object, and a change of the metadata store or of a node makes no difference there
 (see ``planning``). So kopf stores nothing in any object. It also has no finalizer of its own, which
 would make a deletion wait for an operator that is gone.
 
-One operator runs at a time: the Deployment has one replica, and starts another one only when the
-first has ended. Two operators would do no harm, because every write is bound to a version or a uid,
-but they would slow each other down.
+Up: HTTP port → our rights are there → the right to act (``lead``) → kopf. One process of all that
+serve a namespace acts, and the others stand by. A process that loses the right ends, and its
+supervisor starts it again: it then stands by. Down, on SIGTERM or SIGINT: turns end, and the right
+is given up.
 """
 
 import asyncio
 import datetime
+import http
+import logging
+import secrets
+import time
+from contextlib import AsyncExitStack
 from typing import Final
 
 import kopf
+from kopf._core.engines.peering import Identity
 
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.operator.kubernetes.api import (
@@ -23,11 +30,20 @@ from zonekeeper.operator.kubernetes.api import (
     CLUSTER_LABEL,
     OWNED,
     Kubernetes,
+    KubernetesError,
     ObjectKind,
 )
-from zonekeeper.operator.run.reconciling import Key, Reconcilers
+from zonekeeper.operator.lead import lease_objects
+from zonekeeper.operator.lead.keeping_lease import LeaseClocks
+from zonekeeper.operator.lead.leading import ActingRight
+from zonekeeper.operator.lead.lease_objects import LeasePlace
+from zonekeeper.operator.lead.leased_api import LeasedKubernetes
+from zonekeeper.operator.run import standing_by
+from zonekeeper.operator.run.operator_pages import OperatorPages
+from zonekeeper.operator.run.reconciling import Clocks, Key, Reconcilers, TurnSurroundings
 from zonekeeper.operator.run.settings import OperatorSettings
-from zonekeeper.wire.running import running
+from zonekeeper.operator.run.turn_figures import TurnTally
+from zonekeeper.wire.running import looking, processes, running
 
 #: Shorter than the grace period of the operator's pod.
 STOP_LIMIT_S: Final = 20.0
@@ -35,6 +51,10 @@ CONNECT_SECONDS_MAX: Final = 10
 REQUEST_SECONDS_MAX: Final = 60
 #: A watch is renewed after this time, also if it is silent.
 WATCH_SECONDS_MAX: Final = 300
+#: An API server that gives no answer at the start is asked again after this time.
+AGAIN_S: Final = 2.0
+
+_logger = logging.getLogger(__name__)
 
 
 async def run(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
@@ -43,22 +63,72 @@ async def run(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
 
 
 async def _live(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
-    for namespace in settings.namespaces or ("",):
-        # If the definition or our rights are missing, the process ends here and says so.
-        await kubernetes.list(BOOKIE_CLUSTERS, namespace)
-    async with asyncio.TaskGroup() as group:
-        reconcilers = Reconcilers(kubernetes, open_store, group, _now)
-        try:
-            await kopf.operator(
-                registry=_handlers(reconcilers),
-                settings=_kopf_settings(),
-                standalone=True,
-                clusterwide=not settings.namespaces,
-                namespaces=settings.namespaces,
-                liveness_endpoint=settings.liveness,
+    clocks = _clocks()
+    tally = TurnTally(clocks.monotonic_ms)
+    pages = OperatorPages(tally)
+    async with AsyncExitStack() as stack:
+        with processes.explained(f"--http: cannot listen on {settings.http}"):
+            await stack.enter_async_context(looking.served(pages.table(), settings.http))
+        await _permitted(kubernetes, settings.namespaces)
+        right = _right(kubernetes, settings)
+        pages.right = right
+
+        async def stands_by(place: LeasePlace, holder: str) -> None:
+            await standing_by.tell(kubernetes, place, holder, right.me, clocks.wall)
+
+        async with right.held(stands_by), asyncio.TaskGroup() as group:
+            around = TurnSurroundings(
+                kubernetes=LeasedKubernetes(kubernetes, right),
+                opener=open_store,
+                clocks=clocks,
+                right=right,
+                spawn=group.create_task,
+                own_image=settings.image,
             )
-        finally:
-            reconcilers.stop()
+            reconcilers = Reconcilers(around, group, tally=tally)
+            try:
+                await kopf.operator(
+                    registry=_handlers(reconcilers),
+                    settings=_kopf_settings(),
+                    standalone=True,
+                    # Otherwise kopf asks the DNS for this machine's name, and the event loop stands
+                    # still meanwhile: where no DNS answers, longer than the Lease lasts.
+                    identity=Identity(right.me),
+                    clusterwide=not settings.namespaces,
+                    namespaces=settings.namespaces,
+                )
+            finally:
+                reconcilers.stop()
+
+
+async def _permitted(kubernetes: Kubernetes, namespaces: tuple[str, ...]) -> None:
+    """Return when the API server answers; without the definition or our rights the process ends."""
+    for namespace in namespaces or ("",):
+        while True:
+            try:
+                await kubernetes.list(BOOKIE_CLUSTERS, namespace)
+                break
+            except KubernetesError as error:
+                if 0 < error.status < http.HTTPStatus.INTERNAL_SERVER_ERROR:
+                    raise
+                _logger.warning("the API server is not there yet: %s", error)
+                await asyncio.sleep(AGAIN_S)
+
+
+def _right(kubernetes: Kubernetes, settings: OperatorSettings) -> ActingRight:
+    me = lease_objects.holder_name(settings.installation, settings.name, secrets.token_hex(4))
+    clocks = LeaseClocks(elapsed_ms=_elapsed_ms, wall=_now)
+    return ActingRight(kubernetes, settings.places, me, clocks)
+
+
+def _elapsed_ms() -> int:
+    """Give time that never goes back, and that goes on while the machine sleeps."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+def _clocks() -> Clocks:
+    loop = asyncio.get_running_loop()
+    return Clocks(wall=_now, monotonic_ms=lambda: int(loop.time() * 1000))
 
 
 def _now() -> datetime.datetime:

@@ -3,13 +3,20 @@
 ``SETTINGS`` is the table: flags, help and the page of the documentation follow from it.
 """
 
+import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
+from zonekeeper.operator.lead.lease_objects import LEASE_NAME, LeasePlace
+from zonekeeper.operator.shapes import images
+from zonekeeper.placement.base import fields
 from zonekeeper.placement.base.settings import GivenSettings, Setting
-from zonekeeper.wire.running import seam
+from zonekeeper.wire.formats import addresses
+from zonekeeper.wire.formats.addresses import Address
+from zonekeeper.wire.running import logs, seam
+from zonekeeper.wire.running.logs import LogSettings
 
 SETTINGS: Final = (
     Setting(
@@ -22,12 +29,44 @@ SETTINGS: Final = (
         "by spaces).",
     ),
     Setting(
-        name="liveness",
-        shown_as="URL",
-        help="Answer liveness probes there, for example "
-        f"http://0.0.0.0:{seam.HTTP_PORT}{seam.ALIVE_PATH}.",
+        name="installation",
+        shown_as="NAME",
+        default=LEASE_NAME,
+        help="The name of the installation that this process is a replica of.",
     ),
+    Setting(
+        name="name",
+        shown_as="NAME",
+        otherwise="the host name",
+        help="Its name as the holder of the Lease.",
+    ),
+    Setting(
+        name="lease-namespace",
+        shown_as="NAME",
+        default="default",
+        help="Where the Lease is if all namespaces are served: the same in all installations. "
+        "Otherwise each served namespace has one.",
+    ),
+    Setting(
+        name="http",
+        shown_as="HOST:PORT",
+        default=f"0.0.0.0:{seam.HTTP_PORT}",
+        help="Where to answer GET of /metrics, /healthz and /readyz; port 0 takes a free one.",
+    ),
+    Setting(
+        name="image",
+        shown_as="IMAGE",
+        help="The operator's own image; the bookies of a resource without spec.image run it.",
+    ),
+    *logs.SETTINGS,
 )
+
+#: The settings that say which operator is meant.
+CHECKED: Final = tuple(
+    one for one in SETTINGS if one.name in ("namespace", "installation", "lease-namespace")
+)
+#: A holder's name is made of such parts, joined by an underscore.
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +75,21 @@ class OperatorSettings:
 
     #: The namespaces that are served; empty: all.
     namespaces: tuple[str, ...]
-    #: The URL where liveness probes are answered; None: nowhere.
-    liveness: str | None
+    #: The installation that this process is a replica of.
+    installation: str
+    #: Its name as the holder of the Lease.
+    name: str
+    #: The namespace of the Lease if all namespaces are served.
+    lease_namespace: str
+    http: Address
+    #: The image of this very process; None: it was not told.
+    image: str | None
+    logging: LogSettings
+
+    @property
+    def places(self) -> list[LeasePlace]:
+        """Where the Leases are: the same for every installation that serves the same."""
+        return [LeasePlace(one) for one in sorted(set(self.namespaces)) or [self.lease_namespace]]
 
 
 def parse(
@@ -50,7 +102,12 @@ def parse(
     given = GivenSettings(SETTINGS, flags, environment, file, file_name)
     return OperatorSettings(
         namespaces=given.optional("namespace", _names) or (),
-        liveness=given.optional("liveness", _url),
+        installation=given.read("installation", _name),
+        name=given.read("name", _name, socket.gethostname()),
+        lease_namespace=given.read("lease-namespace", _name),
+        http=given.read("http", addresses.parse),
+        image=given.optional("image", _image),
+        logging=logs.given_to(given),
     )
 
 
@@ -58,8 +115,15 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def _url(text: str) -> str:
-    parts = urlsplit(text)  # ``port`` raises ValueError for a port that is no number
-    if parts.scheme != "http" or not parts.hostname or not parts.port:
-        raise ValueError(f"{text!r}: must be http://HOST:PORT/PATH")
+def _image(text: str) -> str:
+    try:
+        return images.IMAGE.read("image", text)
+    except fields.InvalidFieldsError as refused:
+        problem = refused.problems[0]
+        raise ValueError(f"{problem.value}: {problem.rule}; {problem.fix}") from refused
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"{text!r}: must be letters, digits, - and . only")
     return text

@@ -198,6 +198,8 @@ class Size:
 
     most_bytes: int
     suffix: str = ""
+    #: With a least size above zero, zero is refused, too.
+    least_bytes: int = 0
 
     def read(self, path: str, value: object) -> int:
         """Read it, or raise ``InvalidFieldsError``."""
@@ -209,6 +211,9 @@ class Size:
         if found > self.most_bytes:
             most = units.size_text(self.most_bytes)
             raise refuse(path, value, f"must be at most {most}", f"write {most}")
+        if found < self.least_bytes:
+            least = units.size_text(self.least_bytes)
+            raise refuse(path, value, f"must be at least {least}", f"write {least}")
         return found
 
     def plain(self, value: object) -> Plain:
@@ -319,9 +324,21 @@ class Names:
         return None
 
 
+Kind: TypeAlias = Whole | Number | Duration | Size | Flag | OneOf | Text | Names
+
+#: A text that is of no kind.
+_NOTHING: Final = "\0"
+
+
+def rule_of(kind: Kind) -> str:
+    """Give the rule of a kind in words and what to do, as a refusal of a wrong text says it."""
+    try:
+        kind.read("", _NOTHING)
+    except InvalidFieldsError as refused:
+        return "; ".join((refused.problems[0].rule, refused.problems[0].fix))
+    raise AssertionError("no kind reads this text")
+
+
 def is_dns_label(text: str) -> bool:
     """Can this be one of ``Names``?"""
     return _DNS_LABEL.fullmatch(text) is not None
-
-
-Kind: TypeAlias = Whole | Number | Duration | Size | Flag | OneOf | Text | Names

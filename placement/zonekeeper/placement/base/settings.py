@@ -18,6 +18,9 @@ from zonekeeper.placement.base.troubles import Refusal
 
 T = TypeVar("T")
 
+#: The variable of every setting begins with this.
+VARIABLES: Final = "ZONEKEEPER_"
+
 _DIGITS_MAX: Final = 9
 _WHOLE: Final = 100
 
@@ -44,12 +47,17 @@ class Setting:
     @property
     def environment(self) -> str:
         """The environment variable."""
-        return self.variable or "ZONEKEEPER_" + self.name.upper().replace("-", "_")
+        return self.variable or variable_of(self.name)
 
     @property
     def what_else(self) -> str | None:
         """What applies if the setting is not given, in words; None: nothing."""
         return "required" if self.required else self.default or self.otherwise
+
+
+def variable_of(name: str) -> str:
+    """Give the environment variable of a setting that names none of its own."""
+    return f"{VARIABLES}{name.upper().replace('-', '_')}"
 
 
 class BadSettingError(Refusal, ValueError):

@@ -40,10 +40,13 @@ class Bookie:
     registration: Registration = Registration.WRITABLE
     #: The bookie is to be removed: it serves reads, and gets no new ensembles.
     draining: bool = False
-    #: Free disk bytes, the weight for placement; None if unknown. A full disk is not unknown.
+    #: Free disk bytes, the weight for placement; None if unknown. A full disk is not unknown. Of a
+    #: disk that several bookies share it is this bookie's part.
     free_bytes: int | None = None
-    #: The size of its disks; None if unknown.
+    #: The size of its disks, or its part of a shared one; None if unknown.
     total_bytes: int | None = None
+    #: So many registered bookies, itself included, share its disk: ``1 <= sharers``.
+    sharers: int = 1
 
     @property
     def accepts_ensembles(self) -> bool:

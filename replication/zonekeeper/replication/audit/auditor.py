@@ -6,6 +6,7 @@ term begins with nothing but what stands in the store.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TypeAlias
 
@@ -21,6 +22,8 @@ from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.view import View
 
 Duty: TypeAlias = Callable[[Chronicle], Coroutine[None, None, None]]
+
+_logger = logging.getLogger(__name__)
 
 
 class Auditor:
@@ -64,6 +67,7 @@ class Auditor:
     async def _lead(self) -> None:
         await self._view.known()
         self.metrics.leading = 1
+        _logger.info("%s is the auditor now", self._name, extra={"role": "auditor"})
         chance, wall_ms = self._surroundings.chance, self._surroundings.wall_ms
         chronicle = Chronicle(self._cluster, by=self._name, chance=chance, wall_ms=wall_ms)
         term = Term(
@@ -77,4 +81,5 @@ class Auditor:
         try:
             await together([term.run(), *(duty(chronicle) for duty in self._duties)])
         finally:
+            _logger.info("%s is not the auditor any more", self._name, extra={"role": "auditor"})
             self.metrics.end_term()

@@ -239,7 +239,15 @@ class Term:
             placement = PlacementCheck(self._view.topology, policy.placement, self._chance)
         if self._index is not None:
             fresh = (self._audit.covering or frozenset()) - self._audit.covered.keys()
-            self._metrics.published_total += await self._publisher.known(self._index, fresh)
+            published = await self._publisher.known(self._index, fresh)
+            self._metrics.published_total += published
+            if published:
+                _logger.info(
+                    "marked %d ledgers of %s for repair",
+                    published,
+                    ", ".join(sorted(fresh)),
+                    extra={"marked": published},
+                )
         found = await self._publisher.every(placement)
         self._take_in(found)
         named = {bookie: found.index.count_of(bookie) for bookie in self._look.lacking}
@@ -277,6 +285,7 @@ class Term:
             found.published,
             found.respread,
             index.size_bytes,
+            extra={"ledgers": index.ledgers, "marked": found.published},
         )
 
     async def _await_marks(self) -> None:

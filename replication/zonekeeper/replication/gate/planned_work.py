@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from zonekeeper.metadata.cluster import zone_store
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.placement.base import misnamed
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
@@ -36,7 +37,10 @@ def units(wanted: Wanted, topology: Topology) -> tuple[Location, ...]:
     zone = sorted(unit for unit in found if unit.zone == wanted.zone)
     if not zone:
         known = ", ".join(topology.zones) or "none"
-        raise RefusedError(f"no bookie stands in zone {wanted.zone}: the zones are {known}")
+        raise RefusedError(
+            f"no bookie stands in zone {wanted.zone}: the zones are {known}"
+            f"{misnamed.question(wanted.zone, topology.zones)}"
+        )
     if wanted.domain is None:
         return tuple(zone)
     unit = Location(wanted.zone, wanted.domain)

@@ -112,7 +112,7 @@ async def _known(repairer: Repairer, bookie: BookieId) -> None:
     with suppress(UnreadableError):  # a cookie that cannot be read is a cookie
         known = known or await cookie_store.read(repairer.cluster, bookie) is not None
     if not known:
-        raise RefusedError(f"there is no bookie {bookie} in {repairer.cluster}")
+        raise emptying.unknown(repairer, bookie)
 
 
 async def _make_read_only(repairer: Repairer, bookie: BookieId) -> None:

@@ -24,7 +24,9 @@ from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.metadata.ledgers.ledger_listing import UnreadableLedger
 from zonekeeper.metadata.store.background import together
 from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.base import misnamed
 from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.placement.zones.gate import RefusedError
 from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderProgress, Phase
 from zonekeeper.replication.repair.ledger_repair import Obstacle
 from zonekeeper.replication.repair.repair_metrics import RepairTrouble
@@ -38,6 +40,12 @@ _NAMED_MAX: Final = 5
 _FINAL: Final = frozenset(
     {RepairTrouble.NO_TARGET, RepairTrouble.ENTRY_LOST, RepairTrouble.COPIES_DIFFER}
 )
+
+
+def unknown(repairer: Repairer, bookie: BookieId) -> RefusedError:
+    """Refuse an order about a bookie that there is not; suggest those that may be meant."""
+    meant = misnamed.question(bookie, [one.id for one in repairer.view.topology])
+    return RefusedError(f"there is no bookie {bookie} in {repairer.cluster}{meant}")
 
 
 async def naming(cluster: Cluster, bookie: BookieId) -> "array[int]":

@@ -52,4 +52,4 @@ async def check(repairer: Repairer, bookie: BookieId) -> None:
             f"while it serves, run `zonekeeper bookies decommission {bookie}`"
         )
     if bookie not in topology and not await emptying.naming(repairer.cluster, bookie):
-        raise RefusedError(f"there is no bookie {bookie} in {repairer.cluster}")
+        raise emptying.unknown(repairer, bookie)

@@ -36,6 +36,7 @@ from zonekeeper.replication.repair import respreading
 from zonekeeper.replication.repair.copying import Copier
 from zonekeeper.replication.repair.graces import Graces
 from zonekeeper.replication.repair.ledger_repair import LedgerRepair, Obstacle
+from zonekeeper.replication.repair.repair_lines import ObstacleLines
 from zonekeeper.replication.repair.repair_metrics import (
     RepairMetrics,
     RepairStoppedError,
@@ -88,6 +89,7 @@ class Repairer:
         self._pace = BytePace(lambda: view.policy.repair.bytes_per_second)
         self._respread_pace = BytePace(lambda: view.policy.repair.respread_bytes_per_second)
         self._graces = Graces()
+        self._lines = ObstacleLines()
         #: Claims that may still stand, because the store did not say that they were made or given
         #: back.
         self._left_behind: dict[LedgerId, Claim] = {}
@@ -98,18 +100,24 @@ class Repairer:
 
         A mark that only asks for a better spread is left alone unless ``respread``.
         """
+        attempt = await self._attempt(ledger_id, respread=respread)
+        if attempt.done:
+            self._lines.met(ledger_id, ())
+        return attempt
+
+    async def _attempt(self, ledger_id: LedgerId, *, respread: bool) -> Attempt:
         try:
             mark = await underreplication.read(self.cluster, ledger_id)
             if mark is None:
                 return Attempt()
             held = self._held(ledger_id, mark.replicas)
             if mark.replicas and len(held) == len(mark.replicas):
-                return self._told(tuple(held.values()))
+                return self._told(ledger_id, tuple(held.values()))
             if not mark.replicas and not (respread and respreading.may(self.view)):
                 return Attempt(spread=True)
             claim = await self._claim(ledger_id, mark)
         except UnreadableError as error:
-            return self._told((_unreadable(error, frozenset()),))
+            return self._told(ledger_id, (_unreadable(error, frozenset()),))
         if claim is None:
             return Attempt(again=True)
         self.metrics.under_way_now += 1
@@ -172,7 +180,7 @@ class Repairer:
         if done := set(claim.mark.replicas) - left:
             checks = [starts[bookie] for bookie in sorted(done & starts.keys())]
             await underreplication.unmark(self.cluster, claim.ledger_id, done, checks)
-        return self._told(obstacles)
+        return self._told(claim.ledger_id, obstacles)
 
     async def _repair(self, claim: Claim, starts: dict[BookieId, Check]) -> tuple[Obstacle, ...]:
         """Do what can be done now, and give the obstacles.
@@ -332,12 +340,13 @@ class Repairer:
             )
         return found
 
-    def _told(self, obstacles: tuple[Obstacle, ...]) -> Attempt:
+    def _told(self, ledger_id: LedgerId, obstacles: tuple[Obstacle, ...]) -> Attempt:
         """Count and log the obstacles, except holds and graces, which are no failures."""
-        for obstacle in obstacles:
-            if obstacle.trouble not in (RepairTrouble.HELD, RepairTrouble.OPEN):
-                self.metrics.failed[obstacle.trouble] += 1
-                _logger.warning("%s: %s", obstacle.trouble, obstacle.text)
+        failures = [
+            one for one in obstacles if one.trouble not in (RepairTrouble.HELD, RepairTrouble.OPEN)
+        ]
+        self.metrics.failed.update(one.trouble for one in failures)
+        self._lines.met(ledger_id, [(one.trouble, one.text) for one in failures])
         return Attempt(obstacles=obstacles)
 
 

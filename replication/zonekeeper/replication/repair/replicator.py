@@ -27,6 +27,7 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.replication.repair import respreading
+from zonekeeper.replication.repair.repair_lines import RepairProgress
 from zonekeeper.replication.repair.repair_metrics import RepairMetrics, RepairTrouble
 from zonekeeper.replication.repair.repairing import Attempt, Repairer
 from zonekeeper.replication.view.view import View
@@ -95,11 +96,13 @@ class Replicator:
         #: At the last look: the missing bookies whose copies were held, perhaps by their own delay.
         self._held = frozenset[BookieId]()
         self.metrics: Final = RepairMetrics()
+        self._progress = RepairProgress(self.metrics)
         self._repairer = Repairer(client, view, name=name, chance=chance, metrics=self.metrics)
 
     async def run(self) -> None:
         """Repair until cancelled."""
         await self._view.known()
+        unread = False
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._spread())
             while True:
@@ -107,7 +110,12 @@ class Replicator:
                 try:
                     await self._walk(tasks)
                 except StoreError as error:
-                    _logger.warning("the list of marked ledgers cannot be read: %s", error)
+                    if not unread:
+                        _logger.warning("the list of marked ledgers cannot be read: %s", error)
+                    unread = True
+                else:
+                    unread = False
+                self._progress.look(self._loop.time())
                 looked_s = self._loop.time() - began_s - self._waited_s
                 await asyncio.sleep(max(LOOK_EVERY_S, looked_s))
                 await self._rest_while_held(began_s + _HELD_MAX_S)

@@ -7,13 +7,17 @@ from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones.losses import Held
 from zonekeeper.placement.zones.zone_records import Record
 from zonekeeper.replication.run.autorecovery import Autorecovery
+from zonekeeper.replication.run.settings import AutorecoverySettings
 from zonekeeper.replication.view.held_back import SEVERITIES, HeldBack
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.formats import exposition
 from zonekeeper.wire.formats.exposition import Family, Labels, labelled, single
-from zonekeeper.wire.running import looking, process_figures
+from zonekeeper.wire.running import looking, page_identity, process_figures
 from zonekeeper.wire.running.looking import Page
+from zonekeeper.wire.running.page_identity import ProcessIdentity, ProcessKind
 
+#: What keeps a process from its work before it has reached the metadata store.
+UNREACHED: Final[Mapping[str, str]] = {"metadata": "not reached yet"}
 _READY: Final = "1 if /readyz says so, else 0."
 
 
@@ -22,6 +26,7 @@ def metrics(process: Autorecovery) -> Page:
     families = [
         single("zonekeeper_autorecovery_ready", not process.unready(), _READY),
         *process_figures.families(),
+        looking.store_connected(connected=process.client.cluster.store.session.connected),
     ]
     families += exposition.counted(
         "zonekeeper_zone_watch", process.zone_watch.counters, of_now=True
@@ -34,10 +39,20 @@ def metrics(process: Autorecovery) -> Page:
     return Page(exposition.render(families), content_type=exposition.CONTENT_TYPE)
 
 
-def state(process: Autorecovery) -> Page:
+def begun(settings: AutorecoverySettings, version: str) -> dict[str, object]:
+    """Give what ``/state`` says before the metadata store is reached."""
+    mine = _identity(settings, None).plain()
+    return {**mine, page_identity.VERSION: version, "unready": dict(UNREACHED)}
+
+
+def state(process: Autorecovery, settings: AutorecoverySettings, version: str) -> Page:
     """Give ``/state``: what this process knows, as JSON."""
     view = process.view
-    data: dict[str, object] = {"name": process.name, "unready": process.unready()}
+    data: dict[str, object] = {
+        **_identity(settings, process.client.cluster.instance).plain(),
+        page_identity.VERSION: version,
+        "unready": process.unready(),
+    }
     data["leads"] = {
         "zoneWatch": bool(process.zone_watch.counters.leading),
         "auditor": bool(process.auditor.metrics.leading),
@@ -53,6 +68,12 @@ def state(process: Autorecovery) -> Page:
             zone: {"predicate": held.by, "text": held.text} for zone, held in _held(view).items()
         }
     return looking.as_json(data)
+
+
+def _identity(settings: AutorecoverySettings, instance: str | None) -> ProcessIdentity:
+    return ProcessIdentity(
+        kind=ProcessKind.AUTORECOVERY, name=settings.name, instance=instance, zone=settings.zone
+    )
 
 
 def _alerts(view: View, held_back: HeldBack) -> Family:

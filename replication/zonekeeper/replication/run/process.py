@@ -11,23 +11,31 @@ A role that fails ends the process with one clear line; its supervisor starts it
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from importlib import metadata
 from typing import Final
 
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.cluster import joining
+from zonekeeper.metadata.cluster.announced import Announcement
 from zonekeeper.placement.base.chance import Chance
-from zonekeeper.replication.run import pages
+from zonekeeper.replication.run import announcing, pages
 from zonekeeper.replication.run.autorecovery import Autorecovery, Worker
 from zonekeeper.replication.run.settings import AutorecoverySettings
+from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.running import looking, processes, running, seam
 from zonekeeper.wire.running.looking import Page
+from zonekeeper.wire.running.page_identity import ProcessKind
+from zonekeeper.wire.running.readiness import ReadinessLines
 from zonekeeper.wire.running.running import StopRequest
 
 STOP_LIMIT_S: Final = 20.0
+
+_logger = logging.getLogger(__name__)
 
 
 async def run(
@@ -49,16 +57,21 @@ async def _live(
     stop: StopRequest,
 ) -> None:
     process: Autorecovery | None = None
+    version = metadata.version("zonekeeper")
 
     def ready() -> Page:
-        missing = {"metadata": "not reached yet"} if process is None else process.unready()
-        return looking.readiness(missing)
+        return looking.readiness(pages.UNREACHED if process is None else process.unready())
+
+    def state() -> Page:
+        if process is None:
+            return looking.as_json(pages.begun(settings, version))
+        return pages.state(process, settings, version)
 
     table = {
         seam.ALIVE_PATH: lambda: Page("alive\n"),
         seam.READY_PATH: ready,
         seam.METRICS_PATH: lambda: Page("") if process is None else pages.metrics(process),
-        seam.STATE_PATH: lambda: looking.as_json({}) if process is None else pages.state(process),
+        seam.STATE_PATH: state,
     }
     config = ClientConfig(zone=settings.zone, tls=settings.tls)
     async with AsyncExitStack() as stack:
@@ -73,13 +86,35 @@ async def _live(
         process = Autorecovery(client, worker)
         async with asyncio.TaskGroup() as tasks:
             roles = tasks.create_task(process.run())
+            said = tasks.create_task(announcing.keep(cluster, _announcement(settings, port)))
             await process.view.known()
             announce(
                 f"ready: autorecovery {settings.name} of {cluster}, "
                 f"http {settings.http.host}:{port}"
             )
+            _logger.info(
+                "started: autorecovery %s of %s, version %s, zone %s, %d workers",
+                settings.name,
+                cluster,
+                version,
+                settings.zone or "not told",
+                settings.workers,
+                extra={"version": version},
+            )
+            readiness = tasks.create_task(ReadinessLines(process.unready).run())
             await stop.heard()
+            said.cancel()
+            readiness.cancel()
             roles.cancel()
+
+
+def _announcement(settings: AutorecoverySettings, port: int) -> Announcement:
+    return Announcement(
+        kind=ProcessKind.AUTORECOVERY,
+        name=settings.name,
+        zone=settings.zone or "",
+        http=str(addresses.of(settings.advertise, port)),
+    )
 
 
 def _wall_ms() -> int:

@@ -20,7 +20,8 @@ from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
-from zonekeeper.wire.running import seam
+from zonekeeper.wire.running import logs, seam
+from zonekeeper.wire.running.logs import LogSettings
 
 WORKERS_MAX: Final = 64
 
@@ -45,12 +46,20 @@ SETTINGS: Final = (
         "one.",
     ),
     Setting(
+        name="advertise",
+        variable=seam.ADVERTISE,
+        shown_as="HOST",
+        otherwise="the host of --http, or the host name",
+        help="The host at which commands reach its pages.",
+    ),
+    Setting(
         name="workers",
         shown_as="N",
         default=str(WORKERS),
         help="How many ledgers are repaired at once.",
     ),
     *tls.CLIENT_SETTINGS,
+    *logs.SETTINGS,
 )
 
 
@@ -65,8 +74,11 @@ class AutorecoverySettings:
     #: The zone that it runs in, for reading the nearest copy; None: unknown.
     zone: ZoneName | None
     http: Address
+    #: The host of its pages, as others reach it.
+    advertise: str
     workers: int
     tls: TlsFiles | None
+    logging: LogSettings
 
 
 def parse(
@@ -77,13 +89,18 @@ def parse(
 ) -> AutorecoverySettings:
     """Check all settings; raises ``BadSettingError`` for the first that is wrong."""
     given = GivenSettings(SETTINGS, flags, environment, file, file_name)
+    http = given.read("http", addresses.parse)
     return AutorecoverySettings(
         metadata=given.read("metadata", address),
         name=given.read("name", _name, socket.gethostname()),
         zone=given.optional("zone", locations.zone_name),
-        http=given.read("http", addresses.parse),
+        http=http,
+        advertise=given.read(
+            "advertise", addresses.host, addresses.advertised(http, socket.gethostname())
+        ),
         workers=given.read("workers", partial(settings.count, most=WORKERS_MAX)),
         tls=tls.files_given(given),
+        logging=logs.given_to(given),
     )
 
 

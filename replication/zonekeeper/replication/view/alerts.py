@@ -72,17 +72,29 @@ class Chronicle:
 async def tell(chronicle: Chronicle, effect: AlertRaised | AlertCleared | Reminder | Noted) -> None:
     """Log one effect. A transition or a reminder goes into the timeline as well."""
     about = subject(effect.zone)
+    where = {} if effect.zone is None else {"zone": effect.zone}
     match effect:
         case AlertRaised():
             level = _LEVELS[effect.alert.severity]
-            _logger.log(level, "%s: %s: %s", about, effect.alert, effect.text)
+            facts = {"alert": str(effect.alert), "severity": str(effect.alert.severity)}
+            _logger.log(
+                level,
+                "%s: %s: %s",
+                about,
+                effect.alert,
+                effect.text,
+                extra={**where, **facts},
+            )
         case AlertCleared():
-            _logger.info("%s: %s is over: %s", about, effect.alert, effect.text)
+            alert = {"alert": str(effect.alert)}
+            _logger.info(
+                "%s: %s is over: %s", about, effect.alert, effect.text, extra={**where, **alert}
+            )
         case Reminder():
-            _logger.warning("%s: %s", about, effect.text)
+            _logger.warning("%s: %s", about, effect.text, extra=where)
             await chronicle.write("reminded", about, effect.text)
         case Noted():
-            _logger.info("%s: %s", about, effect.text)
+            _logger.info("%s: %s", about, effect.text, extra=where)
             await chronicle.write("changed", about, effect.text)
 
 

@@ -48,16 +48,22 @@ async def until_done(work: Callable[[], Awaitable[Result]], what: str) -> Result
 
     The work must be such that it may be done twice.
     """
+    again = False
     while True:
         try:
             return await work()
         except StoreError as error:
-            await pause(error, what)
+            await pause(error, what, again=again)
+            again = True
 
 
-async def pause(error: StoreError, what: str) -> None:
-    """Wait before the next attempt; raises the error if another one is of no use."""
+async def pause(error: StoreError, what: str, *, again: bool = False) -> None:
+    """Wait before the next attempt; raises the error if another one is of no use.
+
+    The log has a warning for the first failure of the work, not for those that come ``again``.
+    """
     if not (error.retryable or error.maybe_applied):
         raise error
-    _logger.warning("%s: tried again in %d ms: %s", what, RETRY_DELAY_MS, error)
+    level = logging.DEBUG if again else logging.WARNING
+    _logger.log(level, "%s: tried again in %d ms: %s", what, RETRY_DELAY_MS, error)
     await asyncio.sleep(RETRY_DELAY_MS / 1_000)

@@ -2,7 +2,7 @@
 
 A bookie that does not answer is left out, and the usage of its zone is unknown: the bookie's data
 may be gone or have grown. A bookie's disk may hold more than entries; that room is not free,
-either.
+either. A disk that several bookies share counts once: each of them counts its part of the disk.
 """
 
 import asyncio
@@ -59,8 +59,9 @@ def by_zone(
         if info is None or so_far.capacity_bytes is None or so_far.used_bytes is None:
             usage[zone] = Usage(capacity_bytes=None, used_bytes=None)
         else:
+            used_bytes = info.total_bytes - info.free_bytes
             usage[zone] = Usage(
-                capacity_bytes=so_far.capacity_bytes + info.total_bytes,
-                used_bytes=so_far.used_bytes + info.total_bytes - info.free_bytes,
+                capacity_bytes=so_far.capacity_bytes + info.total_bytes // bookie.sharers,
+                used_bytes=so_far.used_bytes + used_bytes // bookie.sharers,
             )
     return usage

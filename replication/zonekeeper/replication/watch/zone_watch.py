@@ -101,6 +101,8 @@ class ZoneWatch:
         self._health = Health()
         self.chronicle = Chronicle(cluster, by=f"zone watch {name}", chance=chance, wall_ms=wall_ms)
         self.counters = WatchCounters()
+        #: Why the last evaluation was left out; None: it was not.
+        self._skipped: type[Exception] | None = None
 
     async def run(self) -> None:
         """Stand for election, and watch while elected; until cancelled."""
@@ -121,6 +123,7 @@ class ZoneWatch:
                     if watching is not None:
                         watching.cancel()
                         await asyncio.wait([watching])
+                    self._log_lead(leads=leadership is not None)
                     self.counters.leading = leadership is not None
                     watching = None
                     if leadership is not None:
@@ -129,6 +132,11 @@ class ZoneWatch:
                 self.counters.leading = False
                 if watching is not None:
                     watching.cancel()
+
+    def _log_lead(self, *, leads: bool) -> None:
+        if leads != self.counters.leading:
+            text = "is the zone watch now" if leads else "is not the zone watch any more"
+            _logger.info("%s %s", self._name, text, extra={"role": "zone watch"})
 
     def _stand_in_after_ms(self) -> int:
         return self._view.policy.zone_watch.stand_in_after_ms
@@ -176,13 +184,18 @@ class ZoneWatch:
                     raise
                 self._skip(logging.WARNING, error)
                 return
+            if self._skipped is not None:
+                self._skipped = None
+                _logger.info("zones are evaluated again")
             switch = outcome.switch
             if not outcome.again:
                 return
 
     def _skip(self, level: int, why: Exception) -> None:
         self.counters.skipped_total += 1
-        _logger.log(level, "nothing is evaluated now, and what stands still is held: %s", why)
+        if type(why) is not self._skipped:
+            self._skipped = type(why)
+            _logger.log(level, "nothing is evaluated now, and what stands still is held: %s", why)
 
     async def _round(self, leadership: Leadership, switch: bool | None) -> "_Outcome":
         """Evaluate once. ``switch`` is how this watch has just set the switch; None: read it."""

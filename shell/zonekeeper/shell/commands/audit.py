@@ -6,8 +6,8 @@ whole, what the loss of a zone would do to the ledgers, and which ledgers are op
 
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeGuard
 
@@ -16,7 +16,7 @@ from rich import box
 from rich.table import Table
 
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.commands import exits
+from zonekeeper.metadata.commands import exits, opening, options
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.metadata.formats.malformed import UnreadableError
@@ -36,7 +36,7 @@ from zonekeeper.replication.view import listing
 from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.commands import zones
-from zonekeeper.shell.reaching import connecting, reaching, restricting
+from zonekeeper.shell.reaching import connecting, progressing, reaching, restricting
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reaching.restricting import Restrictions
 from zonekeeper.shell.reports import standing
@@ -71,14 +71,15 @@ def audit() -> None:
 
 
 @audit.command(epilog="Example: zonekeeper audit placement")
+@options.QUIET
 @reaching.on_cluster
-def placement(place: Place) -> None:
+def placement(quiet: bool, place: Place) -> None:
     """Say how well ledgers keep the rules: STRICT, SOFT or FAIL, and which could be better now.
 
     Fragments that may still grow, and empty ones, are left out.
     Exit code 1: some ledger is FAIL, or cannot be read.
     """
-    found = reaching.run(_placement(place))
+    found = reaching.run(_placement(place, quiet=quiet))
     _answer(place, found)
     raise SystemExit(exits.answer(yes=not (found.counts[Level.FAIL.name] or found.unreadable)))
 
@@ -97,10 +98,11 @@ def placement(place: Place) -> None:
     show_default=True,
     help="The highest rate of reading, such as 10MiB.",
 )
+@options.QUIET
 @connecting.over_tls
 @reaching.on_cluster
 def replicas(
-    wanted: tuple[int, ...], bytes_per_second: str, tls: TlsFiles | None, place: Place
+    wanted: tuple[int, ...], bytes_per_second: str, quiet: bool, tls: TlsFiles | None, place: Place
 ) -> None:
     """Read every entry of every finished fragment on each of its bookies, and compare.
 
@@ -111,7 +113,7 @@ def replicas(
     rate = size_bytes(bytes_per_second) if bytes_per_second != "0" else 0
     if rate is None:
         raise RefusedCommand(f"--bytes-per-second {bytes_per_second}: a number and KiB, MiB or GiB")
-    found = reaching.run(_replicas(place, tls, tuple(map(LedgerId, wanted)), rate))
+    found = reaching.run(_replicas(place, tls, tuple(map(LedgerId, wanted)), rate, quiet=quiet))
     _answer(place, found)
     raise SystemExit(exits.answer(yes=not (found.named or found.unreadable)))
 
@@ -123,13 +125,14 @@ def replicas(
 @click.option(
     "--and-one", is_flag=True, help="Also one more bookie: the one whose loss does most harm."
 )
+@options.QUIET
 @reaching.on_cluster
-def lose(lost: tuple[str, ...], and_one: bool, place: Place) -> None:
+def lose(lost: tuple[str, ...], and_one: bool, quiet: bool, place: Place) -> None:
     """Say what would become of the ledgers if a zone were lost, in addition to today's losses.
 
     Exit code 1: some ledger would be unreadable, for certain or perhaps, or cannot be read now.
     """
-    found = reaching.run(_lose(place, tuple(map(ZoneName, lost)), and_one=and_one))
+    found = reaching.run(_lose(place, tuple(map(ZoneName, lost)), and_one=and_one, quiet=quiet))
     _answer(place, found)
     worst = (Harm.UNREADABLE, Harm.PERHAPS_UNREADABLE)
     raise SystemExit(
@@ -138,15 +141,16 @@ def lose(lost: tuple[str, ...], and_one: bool, place: Place) -> None:
 
 
 @audit.command(name="open", epilog="Example: zonekeeper audit open")
+@options.QUIET
 @reaching.on_cluster
-def open_ledgers(place: Place) -> None:
+def open_ledgers(quiet: bool, place: Place) -> None:
     """Say which ledgers are open, and whether the processes that write them are there.
 
     A process is there while it has a session in the store. Who opens a ledger with recovery closes
     it; autorecovery does so by itself if the policy says repair.abandonedAfter.
     Exit code 1: the process that wrote some open ledger has no session, or a ledger cannot be read.
     """
-    found = reaching.run(_open(place))
+    found = reaching.run(_open(place, quiet=quiet))
     _answer(place, found)
     raise SystemExit(exits.answer(yes=not (found.counts[_ABANDONED] or found.unreadable)))
 
@@ -196,11 +200,31 @@ def _readable(listed: Listed, found: _Found) -> TypeGuard[StoredLedger]:
     return True
 
 
-async def _placement(place: Place) -> _Found:
+@asynccontextmanager
+async def _walked(cluster: Cluster, *, quiet: bool) -> AsyncIterator[AsyncIterator[Listed]]:
+    """Give every ledger, and show how many were given."""
+    async with (
+        opening.attended(cluster.store),
+        progressing.shown(quiet=quiet) as progress,
+        aclosing(listing.walk(cluster)) as every,
+    ):
+
+        async def told() -> AsyncGenerator[Listed, None]:
+            done = 0
+            async for listed in every:
+                yield listed
+                done += 1
+                progress.tell(progressing.work("ledgers", done, progress.elapsed_s))
+
+        async with aclosing(told()) as some:
+            yield some
+
+
+async def _placement(place: Place, *, quiet: bool) -> _Found:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         check = PlacementCheck(view.topology, view.policy.placement, random.SystemRandom())
         found = _Found(counts=Counter({level.name: 0 for level in reversed(Level)}))
-        async with aclosing(listing.walk(cluster)) as every:
+        async with _walked(cluster, quiet=quiet) as every:
             async for listed in every:
                 if not _readable(listed, found):
                     continue
@@ -217,15 +241,28 @@ async def _placement(place: Place) -> _Found:
 
 
 async def _replicas(
-    place: Place, tls: TlsFiles | None, wanted: Sequence[LedgerId], rate: int
+    place: Place, tls: TlsFiles | None, wanted: Sequence[LedgerId], rate: int, *, quiet: bool
 ) -> _Found:
-    async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
+    async with (
+        connecting.connected(place, tls, lasting=True) as client,
+        reaching.seen(client.cluster) as view,
+    ):
         metrics, found = AuditorMetrics(), _Found()
         reader = ReplicaReader(view, client.bookies.pool, metrics, BytePace(lambda: rate))
-        async with aclosing(_wanted(client.cluster, wanted)) as some:
+        store, total = client.cluster.store, len(set(wanted)) or None
+        async with (
+            opening.attended(store),
+            progressing.shown(quiet=quiet) as progress,
+            aclosing(_wanted(client.cluster, wanted)) as some,
+        ):
             async for listed in some:
                 if _readable(listed, found):
                     await _compare(reader, listed, metrics, found)
+                read_bytes, ran_s = metrics.bytes_checked_total, progress.elapsed_s
+                done = progressing.work(
+                    "ledgers", found.ledgers, ran_s, total=total, moved_bytes=read_bytes
+                )
+                progress.tell(done)
         await found.look_around(client.cluster, view)
         found.details = {
             "entries": metrics.entries_checked_total,
@@ -282,7 +319,7 @@ async def _at_once() -> None:
     """Wait for nothing."""
 
 
-async def _lose(place: Place, lost: tuple[ZoneName, ...], *, and_one: bool) -> _Found:
+async def _lose(place: Place, lost: tuple[ZoneName, ...], *, and_one: bool, quiet: bool) -> _Found:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         zones.check(lost, zones.zones_of(view))
         found = _Found(counts=Counter({harm.word: 0 for harm in reversed(Harm)}))
@@ -291,7 +328,7 @@ async def _lose(place: Place, lost: tuple[ZoneName, ...], *, and_one: bool) -> _
             known = view.topology.get(bookie)
             return known is None or not known.readable or _zone(view, bookie) in lost
 
-        async with aclosing(listing.walk(cluster)) as every:
+        async with _walked(cluster, quiet=quiet) as every:
             async for listed in every:
                 if not _readable(listed, found):
                     continue
@@ -305,11 +342,11 @@ async def _lose(place: Place, lost: tuple[ZoneName, ...], *, and_one: bool) -> _
         return found
 
 
-async def _open(place: Place) -> _Found:
+async def _open(place: Place, *, quiet: bool) -> _Found:
     async with reaching.opened(place) as cluster:
         found = _Found(counts=Counter(dict.fromkeys((_ABANDONED, _UNNAMED, _WRITTEN, _CLOSED), 0)))
         by_presence: dict[str, list[LedgerId]] = {}
-        async with aclosing(listing.walk(cluster)) as every:
+        async with _walked(cluster, quiet=quiet) as every:
             async for listed in every:
                 if not _readable(listed, found):
                     continue

@@ -1,7 +1,6 @@
 """``zonekeeper autorecovery``: run auto-replication, see it, and decide what it may repair."""
 
 import asyncio
-import logging
 import random
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -29,12 +28,13 @@ from zonekeeper.replication.gate.permitting import GateRequest
 from zonekeeper.replication.run import process, settings
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.commands import zones
-from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching import connecting, reaching, second_hand
 from zonekeeper.shell.reaching.reaching import Place
-from zonekeeper.shell.reports import preflight_text, standing
+from zonekeeper.shell.reports import preflight_text, second_hand_text, standing
 from zonekeeper.shell.reports.preflight_text import PreflightSeen
 from zonekeeper.shell.reports.standing import StandingAlert
 from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.running import logs
 
 #: Marked ledgers are counted up to this number.
 MARKED_MAX: Final = 100_000
@@ -93,7 +93,9 @@ def autorecovery() -> None:
 @reaching.on_cluster
 def status(place: Place) -> None:
     """Show the switch, the leaders, and how many ledgers wait for repair or are being repaired."""
-    data, alerts = reaching.run(_status(place))
+    data, alerts = second_hand.run(
+        place, _status(place), lambda away: second_hand_text.show_autorecovery(place, away)
+    )
     if place.as_json:
         reaching.print_json({**data, "alerts": [one.plain() for one in alerts]})
         return
@@ -385,7 +387,7 @@ def run(config: str | None, **flags: str | None) -> None:
     It prints one line when it is ready, and exits with 0 when it was stopped in order. What is
     repaired, when and how fast is the cluster's policy.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     checked = options.given(settings.parse, flags, config)
+    logs.set_up(checked.logging, {"process": "autorecovery", "name": checked.name})
     with exits.reported():
         asyncio.run(process.run(checked, random.SystemRandom(), click.echo))

@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypedDict, Unpack
 
 import click
@@ -13,7 +14,9 @@ from rich.text import Text
 from zonekeeper.metadata.bookies import bookie_records, bookie_watch, cookie_store, registration
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord, Mark
 from zonekeeper.metadata.bookies.restrictions import Restriction
+from zonekeeper.metadata.commands import opening, options
 from zonekeeper.metadata.commands.exits import RefusedCommand
+from zonekeeper.placement.base import misnamed
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.topology import Bookie, Registration
 from zonekeeper.placement.policy import unnamed
@@ -23,9 +26,17 @@ from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderPr
 from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.view import View
-from zonekeeper.shell.reaching import connecting, evaluating, reaching, restricting
+from zonekeeper.shell.reaching import (
+    connecting,
+    evaluating,
+    progressing,
+    reaching,
+    restricting,
+    second_hand,
+)
+from zonekeeper.shell.reaching.progressing import Progress
 from zonekeeper.shell.reaching.reaching import Place
-from zonekeeper.shell.reports import preflight_text, standing
+from zonekeeper.shell.reports import preflight_text, second_hand_text, standing
 from zonekeeper.shell.reports.standing import StandingAlert
 from zonekeeper.wire.contract.service import BookieState
 from zonekeeper.wire.formats import errors
@@ -57,7 +68,9 @@ def bookies() -> None:
 @reaching.on_cluster
 def list_command(wait: bool, place: Place) -> None:
     """List every bookie that has a cookie or is registered."""
-    rows, alerts = reaching.run(_list(place, wait=wait))
+    rows, alerts = second_hand.run(
+        place, _list(place, wait=wait), lambda away: second_hand_text.show_bookies(place, away)
+    )
     if place.as_json:
         reaching.print_json(rows)
         return
@@ -79,7 +92,11 @@ def list_command(wait: bool, place: Place) -> None:
 @reaching.on_cluster
 def show(bookie: str, wait: bool, tls: TlsFiles | None, place: Place) -> None:
     """Show all that is known of one bookie, and what it says of itself if it answers."""
-    data, alerts = reaching.run(_show(place, tls, BookieId(bookie), wait=wait))
+    data, alerts = second_hand.run(
+        place,
+        _show(place, tls, BookieId(bookie), wait=wait),
+        lambda away: second_hand_text.show_bookie(place, away, BookieId(bookie)),
+    )
     if place.as_json:
         reaching.print_json({**data, "alerts": [one.plain() for one in alerts]})
         return
@@ -117,18 +134,26 @@ def readonly(bookie: str, off: bool, **given: Unpack[_Given]) -> None:
 )
 @_BOOKIE
 @reaching.YES
+@options.QUIET
 @connecting.over_tls
 @reaching.by_person_or_dry_run
 @reaching.on_cluster
-def decommission(
-    bookie: str, dry_run: bool, yes: bool, tls: TlsFiles | None, who: Person, place: Place
+def decommission(  # noqa: PLR0913 each is an option of the command
+    *,
+    bookie: str,
+    dry_run: bool,
+    yes: bool,
+    quiet: bool,
+    tls: TlsFiles | None,
+    who: Person,
+    place: Place,
 ) -> None:
     """Empty a bookie that is there, wait until it is stopped, and forget it.
 
     Its ledgers are copied elsewhere first, and its cookie is deleted last. If the command is
     interrupted, give it again: it goes on where it stopped.
     """
-    order = _Ordered(place, tls, BookieId(bookie), who, dry_run=dry_run, yes=yes)
+    order = _Ordered(place, tls, BookieId(bookie), who, dry_run=dry_run, yes=yes, quiet=quiet)
     order.give(decommissioning.check, decommissioning.decommission, "emptied and forgotten")
 
 
@@ -137,24 +162,32 @@ def decommission(
 )
 @_BOOKIE
 @reaching.YES
+@options.QUIET
 @connecting.over_tls
 @reaching.by_person_or_dry_run
 @reaching.on_cluster
-def recover(
-    bookie: str, dry_run: bool, yes: bool, tls: TlsFiles | None, who: Person, place: Place
+def recover(  # noqa: PLR0913 each is an option of the command
+    *,
+    bookie: str,
+    dry_run: bool,
+    yes: bool,
+    quiet: bool,
+    tls: TlsFiles | None,
+    who: Person,
+    place: Place,
 ) -> None:
     """Copy elsewhere, now, everything that a bookie held which is lost for good.
 
     The command obeys the gate: while the bookie's zone is held it waits, and says so.
     """
-    order = _Ordered(place, tls, BookieId(bookie), who, dry_run=dry_run, yes=yes)
+    order = _Ordered(place, tls, BookieId(bookie), who, dry_run=dry_run, yes=yes, quiet=quiet)
     order.give(recovering.check, recovering.recover, "recovered elsewhere")
 
 
 class _Ordered:
     """A long order about one bookie: it is checked, confirmed, and carried out with progress."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 each is an option of the commands
         self,
         place: Place,
         tls: TlsFiles | None,
@@ -163,10 +196,10 @@ class _Ordered:
         *,
         dry_run: bool,
         yes: bool,
+        quiet: bool,
     ) -> None:
         self._place, self._tls, self._bookie, self._who = place, tls, bookie, who
-        self._dry_run, self._yes = dry_run, yes
-        self._told: OrderProgress | None = None
+        self._dry_run, self._yes, self._quiet = dry_run, yes, quiet
 
     def give(self, check: _Check, carry: _Carry, done: str) -> None:
         """Give the order; nothing is changed before the check and the user's consent."""
@@ -189,32 +222,16 @@ class _Ordered:
             return len(await emptying.naming(repairer.cluster, self._bookie))
 
     async def _carried_out(self, carry: _Carry) -> None:
-        order = Order(
-            bookie=self._bookie,
-            by=self._who.name,
-            reason=self._who.reason,
-            wall_ms=reaching.wall_ms,
-            report=self._report,
-        )
-        async with _repairing(self._place, self._tls) as repairer:
-            await carry(repairer, order)
-
-    def _report(self, progress: OrderProgress) -> None:
-        """Write new progress to standard error: standard output holds the answer only."""
-        if progress == self._told:
-            return
-        self._told = progress
-        text = str(progress.phase)
-        if progress.phase is Phase.HELD and progress.held is not None:
-            text += f": {progress.held.by}: {progress.held.text}"
-        elif progress.phase is Phase.COPYING:
-            text += (
-                f": {progress.done} ledgers done, {progress.left} left, "
-                f"{progress.bytes_moved} bytes moved"
+        async with progressing.shown(quiet=self._quiet) as shown:
+            order = Order(
+                bookie=self._bookie,
+                by=self._who.name,
+                reason=self._who.reason,
+                wall_ms=reaching.wall_ms,
+                report=partial(_report, shown, set()),
             )
-        for trouble, count in sorted(progress.troubles.items()):
-            text += f"; {count} x {trouble}"
-        click.echo(text, err=True)
+            async with _repairing(self._place, self._tls) as repairer:
+                await carry(repairer, order)
 
     def _answer(self, data: dict[str, object], text: str) -> None:
         if self._place.as_json:
@@ -223,13 +240,35 @@ class _Ordered:
             click.echo(text)
 
 
+def _report(shown: Progress, phases: set[Phase], progress: OrderProgress) -> None:
+    """Show how far an order is: a new phase and what holds at once, how much now and then."""
+    text = str(progress.phase)
+    if progress.phase is Phase.HELD and progress.held is not None:
+        shown.tell_at_once(f"{text}: {progress.held.by}: {progress.held.text}")
+        return
+    if progress.phase is Phase.COPYING:
+        total = progress.done + progress.left
+        moved = progress.bytes_moved
+        done = progressing.work(
+            "ledgers", progress.done, shown.elapsed_s, total=total, moved_bytes=moved
+        )
+        text += f": {done}"
+    for trouble, count in sorted(progress.troubles.items()):
+        text += f"; {count} x {trouble}"
+    if progress.phase in phases:
+        shown.tell(text)
+    else:
+        phases.add(progress.phase)
+        shown.tell_at_once(text)
+
+
 @asynccontextmanager
 async def _repairing(place: Place, tls: TlsFiles | None) -> AsyncIterator[Repairer]:
     """Give a repairer of ledgers, with a random name for this process."""
     chance = random.SystemRandom()
     name = BookieId(f"shell-{chance.randrange(1 << 32):08x}")
     async with (
-        connecting.connected(place, tls) as client,
+        connecting.connected(place, tls, lasting=True) as client,
         reaching.seen(client.cluster) as view,
     ):
         yield Repairer(client, view, name=name, chance=chance)
@@ -238,7 +277,8 @@ async def _repairing(place: Place, tls: TlsFiles | None) -> AsyncIterator[Repair
 async def _list(place: Place, *, wait: bool) -> tuple[list[dict[str, object]], list[StandingAlert]]:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         if wait:
-            await evaluating.what_holds_bookies(view)
+            async with opening.attended(cluster.store):
+                await evaluating.what_holds_bookies(view)
         found = await restricting.read(cluster, view.topology)
         rows = [_row(one, found.get(one.id, ()), view) for one in view.topology]
         return rows, await standing.read(cluster, view)
@@ -316,7 +356,8 @@ async def _show(
     async with connecting.connected(place, tls) as client, reaching.seen(client.cluster) as view:
         _refuse_unknown(view, bookie)
         if wait and view.what_holds_bookie(bookie) is not None:
-            await evaluating.what_holds_bookies(view)
+            async with opening.attended(client.cluster.store):
+                await evaluating.what_holds_bookies(view)
         known = view.topology.get(bookie)
         assert known is not None, "an unknown one is refused"
         cluster = client.cluster
@@ -362,8 +403,8 @@ async def _known(place: Place, bookie: BookieId, *, must_be_there: bool) -> None
 
 def _refuse_unknown(view: View, bookie: BookieId) -> None:
     if bookie not in view.topology:
-        names = ", ".join(one.id for one in view.topology)
-        raise RefusedCommand(f"there is no bookie {bookie}; there are {names or 'none'}")
+        known = [one.id for one in view.topology]
+        raise RefusedCommand(misnamed.there_is_no("bookie", bookie, known))
 
 
 async def _set_read_only(

@@ -223,7 +223,7 @@ async def _append(
     options: Options,
     entries: AsyncGenerator[list[bytes], None] | None,
 ) -> Writer:
-    async with connecting.connected(place, tls) as client:
+    async with connecting.connected(place, tls, lasting=True) as client:
         writer = await _created(client, options)
         try:
             async with writer:
@@ -315,7 +315,7 @@ async def _give(
         )
     giver = ledger_io.Giver(sys.stdout.buffer, as_json=place.as_json, raw=raw)
     clock = asyncio.get_running_loop().time
-    async with connecting.connected(place, tls) as client:
+    async with connecting.connected(place, tls, lasting=True) as client:
         reader = await _opened(client, LedgerId(number), file, recover=False)
         try:
             with ledger_waiting.heard(reaching.tell, clock) as trouble:
@@ -372,7 +372,7 @@ async def _metadata(place: Place, number: LedgerId) -> LedgerMetadata:
 async def _recover(
     place: Place, tls: TlsFiles | None, number: LedgerId, password_file: Path | None
 ) -> LedgerMetadata:
-    async with connecting.connected(place, tls) as client:
+    async with connecting.connected(place, tls, lasting=True) as client:
         try:
             return (await _opened(client, number, password_file, recover=True)).metadata
         except asyncio.CancelledError:
@@ -395,7 +395,7 @@ async def _look(place: Place, numbers: list[LedgerId]) -> dict[LedgerId, LedgerM
 
 
 async def _delete(place: Place, numbers: list[LedgerId]) -> None:
-    async with connecting.connected(place, None) as client:
+    async with connecting.connected(place, None, lasting=True) as client:
         for before, number in enumerate(numbers):
             deleting = asyncio.ensure_future(client.delete(number, by="shell"))
             try:

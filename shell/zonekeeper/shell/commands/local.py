@@ -21,11 +21,13 @@ from rich.console import Console
 from zonekeeper.metadata.commands import exits, options
 from zonekeeper.metadata.stores.settings import METADATA
 from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.shell.demo import demo, demo_screen, demo_story
 from zonekeeper.shell.local import local_running, local_text
 from zonekeeper.shell.local.local_cluster import LocalCluster
-from zonekeeper.shell.local.local_folder import BadRequestError, LocalError
+from zonekeeper.shell.local.local_folder import BadRequestError
 from zonekeeper.shell.local.local_shape import Asked, Shape, Timers
+from zonekeeper.shell.reaching import progressing
 
 _T = TypeVar("_T")
 
@@ -92,8 +94,9 @@ def local() -> None:
     help="The durations in the policy: of production, or so short that one can watch.  "
     f"{_DEFAULT.format(_STANDARD.timers)}",
 )
+@options.QUIET
 @options.OUTPUT
-def up(folder: Path, output: str, **given: Unpack[_Given]) -> None:
+def up(folder: Path, output: str, quiet: bool, **given: Unpack[_Given]) -> None:
     """Start the cluster: everything that does not run.
 
     All or nothing: if one process does not come up, those started with it are stopped again.
@@ -101,7 +104,7 @@ def up(folder: Path, output: str, **given: Unpack[_Given]) -> None:
     # A field that is not None has the type that Asked declares.
     asked = cast("Asked", {name: value for name, value in given.items() if value is not None})
     cluster = _cluster(folder)
-    started = _run(cluster.up(asked))
+    started = _run(_shown(cluster, cluster.up(asked), quiet=quiet))
     found = _run(cluster.status())
     lines = [
         _listed(started, "started", "everything runs already"),
@@ -176,13 +179,15 @@ def kill_zone(zone: str, folder: Path, output: str) -> None:
 @local.command("restore-zone", epilog="Example: zonekeeper local restore-zone b")
 @click.argument("zone")
 @_FOLDER
+@options.QUIET
 @options.OUTPUT
-def restore_zone(zone: str, folder: Path, output: str) -> None:
+def restore_zone(zone: str, folder: Path, output: str, quiet: bool) -> None:
     """Start all of ZONE that does not run.
 
     A bookie that was just killed waits until its former session has run out: some seconds.
     """
-    started = _run(_cluster(folder).restore(ZoneName(zone)))
+    cluster = _cluster(folder)
+    started = _run(_shown(cluster, cluster.restore(ZoneName(zone)), quiet=quiet))
     text = _listed(started, "started", f"all of zone {zone} runs already")
     _answer(output, text, {"started": started})
 
@@ -284,10 +289,17 @@ def _cluster(folder: Path) -> LocalCluster:
         raise exits.of(error) from None
 
 
+async def _shown(cluster: LocalCluster, start: Coroutine[None, None, _T], *, quiet: bool) -> _T:
+    """Start processes, and show how many are ready."""
+    async with progressing.shown(quiet=quiet) as progress:
+        cluster.tell = progress.tell
+        return await start
+
+
 def _run(work: Coroutine[None, None, _T]) -> _T:
     try:
         return local_running.run(work, lambda: click.echo("stopping what was started", err=True))
-    except (BadRequestError, LocalError, OSError) as error:
+    except (Trouble, OSError) as error:
         raise exits.of(error) from None
     except local_running.InterruptedWorkError:
         sys.exit(exits.INTERRUPTED)

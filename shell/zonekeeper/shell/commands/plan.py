@@ -7,11 +7,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from zonekeeper.metadata.commands import opening
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones.losses import Held
 from zonekeeper.shell.commands import zones
-from zonekeeper.shell.reaching import evaluating, reaching
+from zonekeeper.shell.reaching import evaluating, reaching, second_hand
 from zonekeeper.shell.reaching.reaching import Place
+from zonekeeper.shell.reports import second_hand_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,9 @@ def plan(wait: bool, place: Place) -> None:
     stand below. Autorecovery counts how long each is missing; this command does not know it. Zones
     that have bookies, and that the policy does not name, stand last: nothing is copied there.
     """
-    lines, missing, unused = reaching.run(_plan(place, wait=wait))
+    lines, missing, unused = second_hand.run(
+        place, _plan(place, wait=wait), lambda away: second_hand_text.show_plan(place, away)
+    )
     if place.as_json:
         held = [one.plain() for one in lines]
         reaching.print_json({"held": held, "missing": missing, "notNamed": unused})
@@ -75,7 +79,8 @@ async def _plan(
 ) -> tuple[list[PlanLine], list[str], dict[ZoneName, str]]:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         if wait:
-            await evaluating.every_record(view)
+            async with opening.attended(cluster.store):
+                await evaluating.every_record(view)
         found = [
             PlanLine(what=f"zone {zone}", held=held)
             for zone in zones.zones_of(view)

@@ -12,7 +12,7 @@ from zonekeeper.shell.runbooks import shelf
 
 
 @click.command(epilog="Example: zonekeeper runbook zoneHeld")
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[RUNBOOK]", required=False)
 @options.OUTPUT
 def runbook(name: str | None, output: str) -> None:
     """Print the runbook of a predicate or an alert; without a name, list all."""

@@ -28,12 +28,15 @@ from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.formats.service_info import Endpoint
 from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.placement.base import misnamed
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.topology import Bookie, Registration
-from zonekeeper.shell.reaching import connecting, reaching, restricting
+from zonekeeper.shell.reaching import connecting, reaching, restricting, second_hand, sights
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reaching.restricting import Restrictions
-from zonekeeper.shell.reports import top_metrics, top_rows
+from zonekeeper.shell.reaching.second_hand import SecondHand
+from zonekeeper.shell.reaching.sights import Answering, HttpSight
+from zonekeeper.shell.reports import second_hand_text, top_metrics, top_rows
 from zonekeeper.shell.reports.top_metrics import Look, NotMetricsError
 from zonekeeper.shell.reports.top_rows import (
     APPEND,
@@ -43,6 +46,7 @@ from zonekeeper.shell.reports.top_rows import (
     SampledBookie,
     TopRow,
 )
+from zonekeeper.wire.running.page_identity import ProcessKind
 
 _TIMEOUT_S: Final = 2.0
 _PAGE_BYTES_MAX: Final = 4 << 20
@@ -87,14 +91,56 @@ def top(once: bool, every_s: float, only: str | None, place: Place) -> None:
     if place.as_json and not once:
         raise RefusedCommand("--output json: add --once")
     zone = None if only is None else ZoneName(only)
-    reaching.run(_top(place, zone, every_s, once=once))
+    second_hand.run(
+        place,
+        _top(place, zone, every_s, once=once),
+        lambda away: _second_hand(place, away, zone, every_s),
+        metrics=True,
+    )
+
+
+def _second_hand(place: Place, away: SecondHand, only: ZoneName | None, every_s: float) -> None:
+    """Show one interval of the bookies that are remembered: their metrics need no store."""
+    before = _sights(away, only)
+
+    async def again() -> SecondHand:
+        await asyncio.sleep(every_s)
+        return await second_hand.asked(place, away.why, metrics=True)
+
+    after = _sights(reaching.run(again()), only)
+    zones = {one.process.name: sights.zone_of(one) for one in away.sight.sights}
+    rows = top_rows.rows(
+        [_compared(name, zones.get(name), before.get(name), one) for name, one in after.items()]
+    )
+    if place.as_json:
+        reaching.print_json({**_plain(rows), "storeAway": away.plain()})
+    else:
+        click.echo(second_hand_text.begin(away))
+        reaching.console().print(_table(rows))
+
+
+def _sights(away: SecondHand, only: ZoneName | None) -> dict[BookieId, _Sight]:
+    return {
+        one.process.name: _Sight(away.at_s, _read_metrics(one))
+        for one in away.sight.of_kind(ProcessKind.BOOKIE)
+        if only is None or sights.zone_of(one) == only
+    }
+
+
+def _read_metrics(sight: HttpSight) -> Look | str:
+    if not isinstance(sight, Answering):
+        return sight.why
+    try:
+        return top_metrics.parse(sight.metrics or "")
+    except NotMetricsError as error:
+        return str(error)
 
 
 async def _top(place: Place, only: ZoneName | None, every_s: float, *, once: bool) -> None:
     async with connecting.connected(place, None) as client:
         if only is not None and only not in client.bookies.topology.zones:
-            known = ", ".join(client.bookies.topology.zones)
-            raise RefusedCommand(f"there is no zone {only}; there are {known}")
+            known = client.bookies.topology.zones
+            raise RefusedCommand(misnamed.there_is_no("zone", only, known))
         before = await _look_around(client, only)
         if once:
             await asyncio.sleep(every_s)
@@ -210,11 +256,15 @@ def _zone(bookie: Bookie) -> ZoneName | None:
 
 def _answer(place: Place, rows: list[TopRow]) -> None:
     if place.as_json:
-        bookies = [top_rows.plain(row) for row in rows if row.bookie is not None]
-        zones = [top_rows.plain(row) for row in rows if row.bookie is None]
-        reaching.print_json({"bookies": bookies, "zones": zones})
+        reaching.print_json(_plain(rows))
     else:
         reaching.console().print(_table(rows))
+
+
+def _plain(rows: list[TopRow]) -> dict[str, object]:
+    bookies = [top_rows.plain(row) for row in rows if row.bookie is not None]
+    zones = [top_rows.plain(row) for row in rows if row.bookie is None]
+    return {"bookies": bookies, "zones": zones}
 
 
 def _table(rows: list[TopRow]) -> Table:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from zonekeeper.metadata.cluster import elections
 from zonekeeper.metadata.commands.exits import RefusedCommand
+from zonekeeper.placement.base import misnamed
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.policy import unnamed
 from zonekeeper.placement.policy.legality import BrokenRule
@@ -20,9 +21,9 @@ from zonekeeper.placement.zones.zone_effects import Severity
 from zonekeeper.placement.zones.zone_records import Record
 from zonekeeper.replication.view import held_back
 from zonekeeper.replication.view.view import View
-from zonekeeper.shell.reaching import reaching
+from zonekeeper.shell.reaching import reaching, second_hand
 from zonekeeper.shell.reaching.reaching import Place
-from zonekeeper.shell.reports import standing, ungated
+from zonekeeper.shell.reports import second_hand_text, standing, ungated
 from zonekeeper.shell.reports.standing import StandingAlert
 
 #: The name of the whole cluster in a list of zones.
@@ -43,7 +44,12 @@ def status(wanted: tuple[str, ...], place: Place) -> None:
     It shows the records that the zone watch writes. Without a zone watch these records stand still,
     and everything is held.
     """
-    data, alerts = reaching.run(_status(place, tuple(map(ZoneName, wanted))))
+    names = tuple(map(ZoneName, wanted))
+    data, alerts = second_hand.run(
+        place,
+        _status(place, names),
+        lambda away: second_hand_text.show_zones(place, away, names),
+    )
     if place.as_json:
         reaching.print_json(data)
     else:
@@ -111,7 +117,7 @@ def check(wanted: Iterable[ZoneName], known: tuple[ZoneName, ...]) -> None:
     """Refuse a zone that is not among the known ones."""
     for zone in wanted:
         if zone not in known:
-            raise RefusedCommand(f"there is no zone {zone}; there are {', '.join(known)}")
+            raise RefusedCommand(misnamed.there_is_no("zone", zone, known))
 
 
 def plain(record: Record | None) -> dict[str, object]:

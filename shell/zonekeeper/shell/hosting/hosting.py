@@ -12,14 +12,16 @@ import importlib.util
 import inspect
 import io
 import os
+import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
+from click.exceptions import NoSuchCommand
 
 from zonekeeper.metadata.commands import exits
 
@@ -29,6 +31,32 @@ _DISTRIBUTION = "zonekeeper"
 _SHARED_EXTRA = "client"
 #: The only command of the shell that runs bookies; its other commands are clients of a cluster.
 _RUNS_BOOKIES = "zonekeeper.shell.commands.local"
+
+
+def installed() -> str:
+    """Say which version this is, of which Python, and where it is."""
+    try:
+        version = metadata.version(_DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        version = "of an unknown version (it runs without being installed)"
+    where = Path(__file__).resolve().parents[2]
+    return f"{_DISTRIBUTION} {version}, Python {platform.python_version()}, {where}"
+
+
+def _say_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(installed())
+        ctx.exit(exits.DONE)
+
+
+_VERSION: Final = click.Option(
+    ["--version"],
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_say_version,
+    help="Show the version, Python's, and where it is installed.",
+)
 
 
 class CommandHost(click.Group):
@@ -47,6 +75,7 @@ class CommandHost(click.Group):
             context_settings={"help_option_names": ["-h", "--help"]},
             callback=_help_if_bare,
             invoke_without_command=True,
+            params=[_VERSION],
         )
         for command in self.commands.values():
             _summarise(command)
@@ -66,6 +95,16 @@ class CommandHost(click.Group):
         if own is not None or cmd_name not in self._published:
             return own
         return _loaded(self._published[cmd_name])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the named command; for a wrong name, suggest commands that are much alike."""
+        try:
+            return super().resolve_command(ctx, args)
+        except NoSuchCommand as wrong:  # it knows the own commands only
+            every = self.list_commands(ctx)
+            raise NoSuchCommand(wrong.command_name, possibilities=every, ctx=ctx) from None
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the named command; an interruption or an I/O error is reported in one line."""

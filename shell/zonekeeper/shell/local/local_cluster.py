@@ -24,10 +24,12 @@ from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.placement.base import misnamed
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.shell.local import (
     local_looking,
     local_processes,
+    local_room,
     local_shape,
     local_starting,
     local_zookeeper,
@@ -36,6 +38,7 @@ from zonekeeper.shell.local.local_folder import BadRequestError, Folder, LocalEr
 from zonekeeper.shell.local.local_looking import LocalStatus
 from zonekeeper.shell.local.local_processes import ProcessMark
 from zonekeeper.shell.local.local_shape import Asked, Shape
+from zonekeeper.shell.local.local_starting import Tell
 from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
 
 #: A zone is frozen at most this often until no process in it keeps the metadata locked.
@@ -50,6 +53,8 @@ class LocalCluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = Folder(folder)
+        #: Takes what a start does now, in words.
+        self.tell: Tell = lambda _: None
 
     @property
     def address(self) -> str:
@@ -74,7 +79,7 @@ class LocalCluster:
                     f"the cluster in {self.folder.path} has {state.shape}: leave these options "
                     "out, or make another cluster with another --folder"
                 )
-            async with local_starting.all_or_nothing(self.folder, state) as start:
+            async with local_starting.all_or_nothing(self.folder, state, self.tell) as start:
                 await start.zookeeper()
                 await self._initialise(state)
                 await start.bookies(local_shape.places(state.shape))
@@ -87,7 +92,7 @@ class LocalCluster:
         with self.folder.alone():
             state = self._there()
             wanted = _of_zone(state, zone)
-            async with local_starting.all_or_nothing(self.folder, state) as start:
+            async with local_starting.all_or_nothing(self.folder, state, self.tell) as start:
                 await start.bookies(wanted)
                 await start.autorecovery(wanted)
             return tuple(start.started)
@@ -96,7 +101,7 @@ class LocalCluster:
         """End a bookie at once and without warning (SIGKILL)."""
         known = local_shape.places(self._there().shape)
         if bookie not in known:
-            raise BadRequestError(f"there is no bookie {bookie}; there are {', '.join(known)}")
+            raise BadRequestError(misnamed.there_is_no("bookie", bookie, known))
         await self._kill((bookie,), f"{bookie} does not run; nothing was killed")
 
     async def kill_autorecovery(self, name: BookieId) -> None:
@@ -161,6 +166,7 @@ class LocalCluster:
             local_shape.check(shape)
             if shape.zookeeper:
                 local_zookeeper.find()
+            local_room.capacity_in(self.folder.bookies, len(local_shape.places(shape)))
             self.folder.path.mkdir(parents=True, exist_ok=True)
         except local_shape.BadShapeError as error:
             raise BadRequestError(str(error)) from error
@@ -243,5 +249,5 @@ def _send(hit: Mapping[BookieId, ProcessMark], number: signal.Signals) -> None:
 def _of_zone(state: LocalState, zone: ZoneName) -> tuple[BookieId, ...]:
     zones = local_shape.zones(state.shape)
     if zone not in zones:
-        raise BadRequestError(f"there is no zone {zone}; there are {', '.join(zones)}")
+        raise BadRequestError(misnamed.there_is_no("zone", zone, zones))
     return local_shape.in_zone(state.shape, zone)

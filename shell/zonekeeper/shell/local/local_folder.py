@@ -71,6 +71,11 @@ class Folder:
             return f"zk://{LOOPBACK}:{state.zookeeper_port}/ledgers"
         return f"sqlite://{quote(str(self.store))}"
 
+    @property
+    def bookies(self) -> Path:
+        """The folder with the data of all bookies; it may not be there yet."""
+        return self.path / _DATA
+
     def data(self, bookie: BookieId) -> Path:
         """Give the folder in which a bookie keeps its data."""
         return self.path / _DATA / bookie

@@ -13,11 +13,13 @@ from zonekeeper.metadata.bookies import bookie_watch, registration
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import elections, zone_store
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.commands import opening
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Registration
@@ -25,6 +27,9 @@ from zonekeeper.placement.zones.zone_records import ZoneRecord
 from zonekeeper.shell.local import local_processes, local_shape, local_starting
 from zonekeeper.shell.local.local_folder import Folder, LocalError
 from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
+from zonekeeper.shell.reaching import endpoints, reaching
+
+_PATIENT = Timeouts()
 
 
 class Process(enum.StrEnum):
@@ -137,10 +142,12 @@ async def look(folder: Folder, state: LocalState) -> LocalStatus:
 
 
 @contextlib.asynccontextmanager
-async def opened(folder: Folder, state: LocalState) -> AsyncIterator[MetadataStore]:
+async def opened(
+    folder: Folder, state: LocalState, timeouts: Timeouts = _PATIENT
+) -> AsyncIterator[MetadataStore]:
     """Open the metadata; a store's failure, also one in the block, becomes ``LocalError``."""
     try:
-        store = await open_store(folder.address(state))
+        store = await open_store(folder.address(state), timeouts)
         try:
             yield store
         finally:
@@ -179,8 +186,9 @@ async def _recorded(folder: Folder, state: LocalState) -> Recorded:
             raise LocalError("its ZooKeeper server does not run")
     elif not folder.store.exists():
         raise LocalError(f"{folder.store} is not there")
-    async with opened(folder, state) as store:
+    async with opened(folder, state, opening.quick()) as store:
         cluster = await clusters.open_cluster(store)
+        await endpoints.note(cluster, folder.address(state), reaching.wall_ms())
         registered = {
             name: (side, await _address(cluster, name))
             for name, side in (await bookie_watch.registrations(cluster)).items()

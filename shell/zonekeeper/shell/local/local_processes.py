@@ -12,10 +12,12 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from zonekeeper.wire.running import logs
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 #: The places of the state and the start time in ``/proc/<pid>/stat``, counted from 0 behind the
@@ -24,6 +26,7 @@ _STATE: Final = 0
 _STARTED_AT: Final = 19
 _STOPPED: Final = "T"
 _SETTINGS: Final = "ZONEKEEPER_"
+_PASSED: Final = frozenset(setting.environment for setting in logs.SETTINGS)
 
 #: This interpreter, without the working directory on its path.
 PYTHON: Final = (sys.executable, "-P")
@@ -42,14 +45,15 @@ class ProcessMark:
 def start(command: Sequence[str], output: Path) -> ProcessMark:
     """Start a program in a session of its own, so that no terminal's signals reach it.
 
-    Its output is appended to a file. It does not get the environment variables of our settings.
+    Its output is appended to a file. Of the environment variables of our settings it gets those of
+    its log only.
     """
     written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
     try:
         pid = os.posix_spawn(
             command[0],
             list(command),
-            {name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)},
+            _environment(os.environ),
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_DUP2, written, 1),
@@ -63,6 +67,14 @@ def start(command: Sequence[str], output: Path) -> ProcessMark:
     started_ticks = _started_ticks(pid)
     assert started_ticks is not None, "a child that was not waited for is there"
     return ProcessMark(pid=pid, started_ticks=started_ticks, boot=_boot())
+
+
+def _environment(ours: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in ours.items()
+        if name in _PASSED or not name.startswith(_SETTINGS)
+    }
 
 
 def is_running(mark: ProcessMark) -> bool:

@@ -14,8 +14,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.shell.local import local_processes, local_shape, local_zookeeper
+from zonekeeper.shell.local import local_processes, local_room, local_shape, local_zookeeper
 from zonekeeper.shell.local.local_folder import LOOPBACK, Folder, LocalError
 from zonekeeper.shell.local.local_processes import PYTHON, ProcessMark
 from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
@@ -32,8 +33,14 @@ _WORDS_BYTES_MAX: Final = 64 << 10
 _HTTP: Final = re.compile(r"\bhttp (\S+:\d+)")
 _LISTEN: Final = f"{LOOPBACK}:0"
 
+#: Takes what is done now, in words.
+Tell: TypeAlias = Callable[[str], None]
 #: Says whether a process is ready, by its name and the lines of its output.
 _IsReady: TypeAlias = Callable[[BookieId, list[str]], bool]
+
+
+def _told_nobody(_: str) -> None:
+    """Say nothing."""
 
 
 def running(state: LocalState) -> dict[BookieId, ProcessMark]:
@@ -42,9 +49,14 @@ def running(state: LocalState) -> dict[BookieId, ProcessMark]:
 
 
 @asynccontextmanager
-async def all_or_nothing(folder: Folder, state: LocalState) -> AsyncIterator["LocalStart"]:
-    """Give a start; if the block fails, the processes that it has started are stopped again."""
-    start = LocalStart(folder, state)
+async def all_or_nothing(
+    folder: Folder, state: LocalState, tell: Tell = _told_nobody
+) -> AsyncIterator["LocalStart"]:
+    """Give a start; if the block fails, the processes that it has started are stopped again.
+
+    ``tell`` is called again and again with how many processes are ready.
+    """
+    start = LocalStart(folder, state, tell)
     try:
         yield start
     except BaseException:
@@ -56,8 +68,9 @@ async def all_or_nothing(folder: Folder, state: LocalState) -> AsyncIterator["Lo
 class LocalStart:
     """The processes that one command starts."""
 
-    def __init__(self, folder: Folder, state: LocalState) -> None:
+    def __init__(self, folder: Folder, state: LocalState, tell: Tell) -> None:
         self._folder = folder
+        self._tell = tell
         self.state = state
         self.started: dict[BookieId, ProcessMark] = {}
 
@@ -74,7 +87,8 @@ class LocalStart:
     async def bookies(self, wanted: Iterable[BookieId]) -> None:
         """Start the bookies of ``wanted`` that do not run; returns when all are ready."""
         known = local_shape.places(self.state.shape)
-        await self._python({name: self._bookie(name) for name in wanted if name in known})
+        capacity = local_room.capacity_in(self._folder.bookies, len(known))
+        await self._python({name: self._bookie(name, capacity) for name in wanted if name in known})
 
     async def autorecovery(self, wanted: Iterable[BookieId]) -> None:
         """Start the autorecovery processes of ``wanted``, in the same way as bookies."""
@@ -95,7 +109,7 @@ class LocalStart:
         self.state = self.state.started(name, mark)
         self._folder.write(self.state)
 
-    def _bookie(self, name: BookieId) -> list[str]:
+    def _bookie(self, name: BookieId, capacity_bytes: int) -> list[str]:
         shape = self.state.shape
         flags = {
             "--metadata": self._folder.address(self.state),
@@ -106,6 +120,7 @@ class LocalStart:
             "--listen": _LISTEN,
             "--advertise": LOOPBACK,
             "--http": _LISTEN,
+            "--capacity": units.size_text(capacity_bytes),
         }
         return ["bookie", "run", *(text for pair in flags.items() for text in pair)]
 
@@ -135,6 +150,8 @@ class LocalStart:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + READY_TIMEOUT_MS / 1_000
         while waiting:
+            ready, named = len(spoken) - len(waiting), ", ".join(sorted(waiting))
+            self._tell(f"{ready} of {len(spoken)} processes are ready; waiting for {named}")
             for name, begin in list(waiting.items()):
                 ran = local_processes.is_running(self.started[name])  # before its log is read
                 lines = _lines(self._folder.log(name), begin)

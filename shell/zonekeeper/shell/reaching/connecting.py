@@ -5,7 +5,7 @@ client.
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import wraps
 from pathlib import Path
 
@@ -13,10 +13,12 @@ import click
 
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
+from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
-from zonekeeper.metadata.commands import options
+from zonekeeper.metadata.commands import opening, options
 from zonekeeper.metadata.commands.exits import RefusedCommand
-from zonekeeper.shell.reaching import reaching
+from zonekeeper.metadata.store.errors import StoreUnavailableError
+from zonekeeper.shell.reaching import endpoints, reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
@@ -43,10 +45,25 @@ def over_tls(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @asynccontextmanager
-async def connected(place: Place, tls: TlsFiles | None) -> AsyncIterator[Client]:
-    """Give a client of a cluster and its bookies."""
-    async with clients.connect(place.address, ClientConfig(tls=tls)) as client:
+async def connected(
+    place: Place, tls: TlsFiles | None, *, lasting: bool = False
+) -> AsyncIterator[Client]:
+    """Give a client of a cluster and its bookies.
+
+    ``lasting`` is for work that goes on for long: it sits out a store that is away later. Any
+    other command gives up each request to the store within the time that it was given.
+    """
+    timeouts = opening.lasting() if lasting else opening.quick()
+    async with AsyncExitStack() as stack:
+        opened = clients.connect(place.address, ClientConfig(tls=tls, store=timeouts))
+        try:
+            client = await stack.enter_async_context(opened)
+        except errors.MetadataFailed as error:
+            if isinstance(error.__cause__, StoreUnavailableError):
+                raise await opening.away(place.address, error.__cause__) from error
+            raise
         reaching.check(client.cluster, place)
+        await endpoints.note(client.cluster, place.address, reaching.wall_ms())
         yield client
 
 

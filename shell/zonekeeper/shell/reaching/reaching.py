@@ -31,10 +31,12 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.commands import exits, opening, options
 from zonekeeper.metadata.commands.exits import INTERRUPTED, RefusedCommand
 from zonekeeper.metadata.store.background import alongside
+from zonekeeper.metadata.store.errors import StoreUnavailableError
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.zones.gate import Person
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.view import View
+from zonekeeper.shell.reaching import endpoints
 
 _T = TypeVar("_T")
 
@@ -185,6 +187,7 @@ async def opened(place: Place) -> AsyncIterator[Cluster]:
     """Open the cluster at an address; refuse another cluster than the one that is meant."""
     async with opening.opened_cluster(place.address) as cluster:
         check(cluster, place)
+        await endpoints.note(cluster, place.address, wall_ms())
         yield cluster
 
 
@@ -199,8 +202,11 @@ async def seen(cluster: Cluster) -> AsyncIterator[View]:
     view = View(cluster)
     async with alongside(view.follow()):
         try:
-            async with asyncio.timeout(SEEN_TIMEOUT_MS / 1000):
+            async with asyncio.timeout(SEEN_TIMEOUT_MS / 1000), opening.attended(cluster.store):
                 await view.known()
+        except StoreUnavailableError as error:
+            why = f"it was there, and stopped answering: {error}"
+            raise opening.StoreAwayError(why) from error
         except TimeoutError:
             raise click.ClickException(
                 f"the records of {cluster} were not read in {SEEN_TIMEOUT_MS // 1000} s"

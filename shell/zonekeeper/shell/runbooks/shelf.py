@@ -6,15 +6,15 @@ says what the word means, what to look at and what to do. Each command in a page
 stands, once its ``<placeholders>`` are filled in.
 """
 
-import difflib
 import inspect
 from functools import cache
 from importlib import resources
 from typing import Final
 
+from zonekeeper.placement.base import misnamed
+
 _SUFFIX: Final = ".md"
 _MEANING: Final = "## What it means"
-_SUGGESTED_MAX: Final = 3
 #: Two words that are less alike are no misspelling of one another.
 _ALIKE: Final = 0.5
 
@@ -39,6 +39,4 @@ def summary(text: str) -> str:
 
 def alike(name: str) -> list[str]:
     """Give the names that may be meant by a wrong one, the likeliest first."""
-    by_lower = {known.lower(): known for known in pages()}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=_SUGGESTED_MAX, cutoff=_ALIKE)
-    return [by_lower[one] for one in close]
+    return misnamed.alike(name, pages(), at_least=_ALIKE)

@@ -30,10 +30,11 @@ from typing import Final, Protocol
 
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats import errors, versions
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Frame
 from zonekeeper.wire.formats.openings import FragmentOpening
+from zonekeeper.wire.formats.versions import WireVersions
 
 BUDGET_BYTES: Final = 64 << 20
 
@@ -181,7 +182,10 @@ class LinkSettings:
     #: The pause after a failed attempt to connect; doubled after each further one.
     back_off_first_ms: int = 100
     back_off_max_ms: int = 10_000
+    #: What this side says of its versions of the wire; None: nothing.
+    speaks: WireVersions | None = versions.SPOKEN
 
     def __post_init__(self) -> None:
-        if min(getattr(self, each.name) for each in fields(self)) <= 0:
+        limits = (getattr(self, each.name) for each in fields(self) if each.name != "speaks")
+        if min(limits) <= 0:
             raise ValueError(f"a link's limits are positive: {self}")

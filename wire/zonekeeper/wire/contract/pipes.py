@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Protocol
 
 from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats.versions import WireVersions
 
 
 class StreamKind(enum.Enum):
@@ -32,6 +33,10 @@ class Pipe(Protocol):
 
 class ClientPipe(Pipe, Protocol):
     """The end of the peer that started the stream."""
+
+    async def answered_by(self) -> WireVersions | None:
+        """Give what the bookie speaks; None: it does not say. Only after a message has come."""
+        ...
 
     def cancel(self) -> None:
         """End the stream at once, for both sides; does nothing if it has ended."""

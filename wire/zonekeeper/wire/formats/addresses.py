@@ -1,9 +1,11 @@
-"""The address at which a process listens: ``HOST:PORT``. Pure."""
+"""The address at which a process listens, or is reached: ``HOST:PORT``. Pure."""
 
 from dataclasses import dataclass
 from typing import Final
 
 PORT_MAX: Final = 65_535
+#: Hosts to listen at that name no host to connect to.
+_EVERYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 they are recognised here, not bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +32,21 @@ def parse(text: str) -> Address:
     if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
         raise ValueError(f"{text!r}: the port must be between 0 and {PORT_MAX}")
     return Address(host, int(port))
+
+
+def of(host: str, port: int) -> Address:
+    """Give the address of a host, whose IPv6 form may have its brackets or not."""
+    bare = host.strip("[]")
+    return Address(f"[{bare}]" if ":" in bare else bare, port)
+
+
+def host(text: str) -> str:
+    """Check the host that a process advertises; raises ``ValueError``."""
+    if not text or any(character.isspace() or character == "/" for character in text):
+        raise ValueError(f"{text!r}: must be a host name or an address, without a port")
+    return text
+
+
+def advertised(listen: Address, host_name: str) -> str:
+    """Give the host to advertise if none is given: that of the address, if it names one."""
+    return host_name if listen.host in _EVERYWHERE else listen.host

@@ -32,6 +32,9 @@ As for frames, each carrier has one spelling, and reserved fields are zero. Memo
 for sizes that were checked before. These constants never change. Another layout, or another kind of
 item, is another version. (Version 1 had no ``Open``. Version 2 had no create tokens, and its
 ``Open`` had no flag. Both are out of use.)
+
+Both sides of a stream agree on a version of the wire first (``versions``). Version 3 of carriers
+is version 1 of the wire, and from there on both count alike.
 """
 
 import enum
@@ -181,7 +184,7 @@ def size_of(item: Item) -> int:
     return len(_encode(item)) + sum(frame.size_bytes for frame in _frames_of(item))
 
 
-def build(items: Iterable[Item]) -> bytes:
+def build(items: Iterable[Item], wire_version: int = 1) -> bytes:
     """Build the carrier of at least one item; each payload is copied once.
 
     The sender must keep it under ``CARRIER_BYTES_MAX`` (see ``size_of``). Any single frame fits.
@@ -198,16 +201,16 @@ def build(items: Iterable[Item]) -> bytes:
     size = frames_at + sum(map(len, parts))
     assert size <= CARRIER_BYTES_MAX
     summed = _AFTER_CRC.pack(size, len(encoded), frames_at) + control
-    before = _START.render(checksums.value(summed))
+    before = _START.render(checksums.value(summed), later=wire_version - 1)
     return b"".join((before, summed, *parts))
 
 
-def parse(data: bytes) -> tuple[Item, ...]:
+def parse(data: bytes, wire_version: int = 1) -> tuple[Item, ...]:
     """Check a carrier and all its frames, and give its items; raises ``FormatError``.
 
     If anything in a carrier is wrong, nothing of it is used.
     """
-    count, frames_at = _parse_header(data)
+    count, frames_at = _parse_header(data, wire_version)
     source = _Frames(memoryview(data), frames_at)
     result, at = [], HEADER_BYTES
     for _ in range(count):
@@ -219,9 +222,9 @@ def parse(data: bytes) -> tuple[Item, ...]:
     return tuple(result)
 
 
-def _parse_header(data: bytes) -> tuple[int, int]:
+def _parse_header(data: bytes, wire_version: int) -> tuple[int, int]:
     """Check the header and the checksum; give the number of items and where they end."""
-    _START.check(data)
+    _START.check(data, later=wire_version - 1)
     size, count, frames_at = _AFTER_CRC.unpack_from(data, SUMMED_FROM)
     if max(size, len(data)) > CARRIER_BYTES_MAX:
         raise _START.bad(Fault.OVERSIZED, f"{size} bytes, the limit is {CARRIER_BYTES_MAX}")

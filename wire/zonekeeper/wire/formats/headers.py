@@ -30,19 +30,20 @@ class HeaderStart:
     version: int
     header_bytes: int
 
-    def render(self, crc: int) -> bytes:
-        """Give the bytes before the checksummed ones."""
-        return _BEFORE_CRC.pack(self.magic, self.version, 0, 0) + _CRC.pack(crc)
+    def render(self, crc: int, *, later: int = 0) -> bytes:
+        """Give the bytes before the checksummed ones, in a version so much later than ours."""
+        return _BEFORE_CRC.pack(self.magic, self.version + later, 0, 0) + _CRC.pack(crc)
 
-    def check(self, data: bytes | memoryview) -> None:
+    def check(self, data: bytes | memoryview, *, later: int = 0) -> None:
         """Raise ``FormatError`` unless a whole header of this format and version begins here."""
+        spoken = self.version + later
         if len(data) < self.header_bytes:
             raise self.bad(Fault.TRUNCATED, f"{len(data)} bytes, a header has {self.header_bytes}")
         magic, version, zero, more_zero = _BEFORE_CRC.unpack_from(data)
         if magic != self.magic:
             raise self.bad(Fault.MAGIC, magic.hex())
-        if version != self.version:
-            raise self.bad(Fault.VERSION, f"{version}, this side speaks {self.version}")
+        if version != spoken:
+            raise self.bad(Fault.VERSION, f"{version}, this side speaks {spoken}")
         if zero or more_zero:
             raise self.bad(Fault.RESERVED, "bytes 5 to 7")
 

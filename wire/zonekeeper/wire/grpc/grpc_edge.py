@@ -22,7 +22,8 @@ from typing import Final
 import grpc
 
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.formats import carriers, errors, versions
+from zonekeeper.wire.formats.versions import WireVersions
 
 SERVICE: Final = "zonekeeper.wire.v1.Bookie"
 
@@ -32,6 +33,10 @@ BOOKIE_HEADER: Final = "zonekeeper-bookie"
 
 #: The trailer of a refusal by a bookie that was not meant; no bookie has this name.
 ANOTHER: Final = "?"
+
+#: The header of requests, and of answers on streams, that says what its sender speaks
+#: (``versions``). A side that does not know it ignores it, and sends none.
+SPEAKS_HEADER: Final = "zonekeeper-speaks"
 
 #: The trailer with the number of an error.
 ERROR_TRAILER: Final = "zonekeeper-error"
@@ -90,6 +95,17 @@ def _instance_of(name: str) -> str:
 def meant_for(name: str) -> tuple[tuple[str, str]]:
     """Give the header of requests to the bookie of this name."""
     return ((BOOKIE_HEADER, name),)
+
+
+def speaking(speaks: WireVersions | None) -> tuple[tuple[str, str], ...]:
+    """Give the header that says what this side speaks."""
+    return () if speaks is None else ((SPEAKS_HEADER, str(speaks)),)
+
+
+def spoken_by(found: Iterable[tuple[str, str | bytes]]) -> WireVersions | None:
+    """Read what the other side says that it speaks; None: nothing. Raises BadRequest."""
+    said = [str(value) for key, value in found if key == SPEAKS_HEADER]
+    return versions.parse(",".join(said)) if said else None
 
 
 def check_meant(name: str, found: Iterable[tuple[str, str | bytes]]) -> None:

@@ -28,6 +28,7 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.wire.contract.links import LinkSettings
 from zonekeeper.wire.contract.pipes import StreamKind
 from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.grpc import grpc_edge, tls
 from zonekeeper.wire.host.methods import Call, Q, R, Subscription
 from zonekeeper.wire.link.stream_link import StreamLink
@@ -66,9 +67,13 @@ def connect(
             tls.check_id(grpc_edge.bookie_of(name))
         except ValueError as error:
             raise errors.NotConnected(str(error)) from error
-    transport = _GrpcTransport(name, address, credentials)
+    settings = settings or LinkSettings()
     return StreamLink(
-        grpc_edge.bookie_of(name), transport, tasks=tasks, chance=chance, settings=settings
+        grpc_edge.bookie_of(name),
+        _GrpcTransport(name, address, credentials, settings.speaks),
+        tasks=tasks,
+        chance=chance,
+        settings=settings,
     )
 
 
@@ -83,11 +88,17 @@ class _Way:
 class _GrpcTransport:
     """A ``transports.Transport``."""
 
-    def __init__(self, name: str, address: str, credentials: tls.ClientCredentials | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        credentials: tls.ClientCredentials | None,
+        speaks: WireVersions | None,
+    ) -> None:
         self._name = name
         self._address = address
         self._credentials = credentials
-        self._meant = grpc_edge.meant_for(name)
+        self._headers = (*grpc_edge.meant_for(name), *grpc_edge.speaking(speaks))
         self._way = self._new_way()
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -102,7 +113,7 @@ class _GrpcTransport:
     def stream(self, kind: StreamKind) -> "_ClientPipe":
         way = self._way
         start: _Stream = way.channel.stream_stream(grpc_edge.method_path(kind.value))
-        call = self._counted(way, start(metadata=self._meant))
+        call = self._counted(way, start(metadata=self._headers))
         return _ClientPipe(call, partial(self._understood, way))
 
     async def call(self, method: Call[Q, R], request: Q, timeout_ms: int) -> R:
@@ -111,7 +122,7 @@ class _GrpcTransport:
         asked = method.request.encode(request)
         timeout_s = timeout_ms / 1_000
         try:
-            reply = await self._counted(way, ask(asked, timeout=timeout_s, metadata=self._meant))
+            reply = await self._counted(way, ask(asked, timeout=timeout_s, metadata=self._headers))
         except aio.AioRpcError as fault:
             _let_go(fault)
             raise self._understood(way, fault) from fault
@@ -129,7 +140,7 @@ class _GrpcTransport:
         ask: _Subscribe = way.channel.unary_stream(grpc_edge.method_path(method.name))
         try:
             asked = method.request.encode(request)
-            answers = self._counted(way, ask(asked, metadata=self._meant))
+            answers = self._counted(way, ask(asked, metadata=self._headers))
         except aio.UsageError as fault:
             raise errors.NotConnected("the link was closed") from fault
         try:
@@ -199,6 +210,10 @@ class _ClientPipe:
     async def receive(self) -> bytes | None:
         assert self._call is not None, "it was not cancelled"
         return await _read(self._call, self._understood)
+
+    async def answered_by(self) -> WireVersions | None:
+        assert self._call is not None, "it was not cancelled"
+        return grpc_edge.spoken_by(await self._call.initial_metadata())
 
     def cancel(self) -> None:
         if self._call is not None:

@@ -85,14 +85,14 @@ class GrpcServer:
 def _handlers(host: Host, name: str) -> grpc.GenericRpcHandler:
     crowd = _Crowd()
     serves = {
-        StreamKind.APPEND.value: _stream(host.serve_appends, crowd),
-        StreamKind.READ.value: _stream(host.serve_reads, crowd),
+        StreamKind.APPEND.value: _stream(host.serve_appends, host, crowd),
+        StreamKind.READ.value: _stream(host.serve_reads, host, crowd),
     }
     for call in methods.CALLS:
         serves[call.name] = _call(host, call)
     for subscription in methods.SUBSCRIPTIONS:
         serves[subscription.name] = _subscription(host, subscription)
-    handlers = {method: _handler(serve, name, crowd) for method, serve in serves.items()}
+    handlers = {method: _handler(serve, host, name, crowd) for method, serve in serves.items()}
     return grpc.method_handlers_generic_handler(grpc_edge.SERVICE, handlers)
 
 
@@ -161,8 +161,17 @@ class _ServerPipe:
         self._context = context
         self._crowd = crowd
         self._peer = context.peer()
+        #: What both sides speak on this stream.
+        self.wire_version = 1
         #: The message that is being sent, if ``send`` gave up waiting for it.
         self._unsent: asyncio.Future[None] | None = None
+
+    async def say(self, headers: tuple[tuple[str, str], ...]) -> None:
+        """Let these headers leave with the first message."""
+        try:
+            await self._context.send_initial_metadata(headers)
+        except (aio.BaseError, asyncio.InvalidStateError) as fault:
+            raise errors.ConnectionLost(f"the client has gone: {fault}") from fault
 
     async def send(self, message: bytes) -> None:
         self._crowd.refuse_stuck(self._peer)
@@ -218,7 +227,9 @@ def _heard(sending: "asyncio.Future[None]") -> None:
         sending.exception()
 
 
-def _handler(serve: _Serve, name: str, crowd: _Crowd) -> "grpc.RpcMethodHandler[bytes, bytes]":
+def _handler(
+    serve: _Serve, host: Host, name: str, crowd: _Crowd
+) -> "grpc.RpcMethodHandler[bytes, bytes]":
     async def handle(_: AsyncIterator[bytes], context: _Context) -> None:
         try:
             grpc_edge.check_meant(name, context.invocation_metadata() or ())
@@ -226,6 +237,8 @@ def _handler(serve: _Serve, name: str, crowd: _Crowd) -> "grpc.RpcMethodHandler[
             await _refuse(context, grpc_edge.ANOTHER, error)
         pipe, failure = _ServerPipe(context, crowd), None
         try:
+            said = grpc_edge.spoken_by(context.invocation_metadata() or ())
+            pipe.wire_version = host.meet(said, grpc_edge.bookie_of(name))
             await serve(pipe, context.peer())
         except errors.WireError as error:
             failure = error
@@ -236,10 +249,11 @@ def _handler(serve: _Serve, name: str, crowd: _Crowd) -> "grpc.RpcMethodHandler[
     return grpc.stream_stream_rpc_method_handler(handle)
 
 
-def _stream(serve: Callable[[Pipe], Awaitable[None]], crowd: _Crowd) -> _Serve:
+def _stream(serve: Callable[[Pipe, int], Awaitable[None]], host: Host, crowd: _Crowd) -> _Serve:
     async def admit(pipe: _ServerPipe, peer: str) -> None:
         with crowd.admitted(peer):
-            await serve(pipe)
+            await pipe.say(grpc_edge.speaking(host.speaks))
+            await serve(pipe, pipe.wire_version)
 
     return admit
 

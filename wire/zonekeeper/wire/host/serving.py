@@ -33,10 +33,11 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.pipes import Pipe, until_one_ends
-from zonekeeper.wire.formats import carriers, errors, openings
+from zonekeeper.wire.formats import carriers, errors, openings, versions
+from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.host.turns import Turns
 
 #: No answer has many more bytes than this, whatever the request asks for.
@@ -71,8 +72,16 @@ class HostLimits:
 class Host:
     """One bookie, ready for transports."""
 
-    def __init__(self, bookie: service.BookieService, limits: HostLimits | None = None) -> None:
+    def __init__(
+        self,
+        bookie: service.BookieService,
+        limits: HostLimits | None = None,
+        *,
+        speaks: WireVersions | None = versions.SPOKEN,
+    ) -> None:
         self.bookie = bookie
+        #: What this side says of its versions of the wire; None: nothing.
+        self.speaks = speaks
         self._limits = limits or HostLimits()
         self._replies = _Budget(self._limits.all_replies_bytes_max)
         self._turns = Turns(TURN_BYTES_MAX)
@@ -85,10 +94,17 @@ class Host:
         """The bytes of answers to reads and tails that have not left."""
         return self._replies.taken
 
-    async def serve_appends(self, pipe: Pipe) -> None:
+    def meet(self, client: WireVersions | None, name: BookieId) -> int:
+        """Give the wire version for a client that speaks these; raises UnsupportedVersion.
+
+        A transport asks this before each request and stream, and does nothing if it raises.
+        """
+        return versions.common(client, self.speaks, name)
+
+    async def serve_appends(self, pipe: Pipe, wire_version: int = 1) -> None:
         """Serve an Append stream until it ends; raises the error that ended it."""
-        stream = _AppendStream(self.bookie, self._limits)
-        await pipe.send(self._hello())
+        stream = _AppendStream(self.bookie, self._limits, wire_version)
+        await pipe.send(self._hello(wire_version))
         self._appending[stream] = None
         try:
             # After the stream's end it still gets answers from the bookie; they are dropped.
@@ -108,10 +124,10 @@ class Host:
         for stream in self._appending:
             stream.forgotten(ledger_id)
 
-    async def serve_reads(self, pipe: Pipe) -> None:
+    async def serve_reads(self, pipe: Pipe, wire_version: int = 1) -> None:
         """Serve a Read stream until it ends; raises the error that ended it."""
-        await pipe.send(self._hello())
-        stream = _ReadStream(self.bookie, self._limits, self._replies, self._turns)
+        await pipe.send(self._hello(wire_version))
+        stream = _ReadStream(self.bookie, self._limits, self._replies, self._turns, wire_version)
         try:
             await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
         finally:
@@ -146,8 +162,8 @@ class Host:
         finally:
             self._tails -= 1
 
-    def _hello(self) -> bytes:
-        return carriers.build([carriers.Hello(boot_epoch=self.bookie.boot_epoch)])
+    def _hello(self, wire_version: int) -> bytes:
+        return carriers.build([carriers.Hello(boot_epoch=self.bookie.boot_epoch)], wire_version)
 
 
 class _Budget:
@@ -171,9 +187,9 @@ class _Budget:
             self._has_room.clear()
 
 
-def _items(message: bytes) -> tuple[carriers.Item, ...]:
+def _items(message: bytes, wire_version: int) -> tuple[carriers.Item, ...]:
     try:
-        return carriers.parse(message)
+        return carriers.parse(message, wire_version)
     except errors.FormatError as fault:
         raise fault.as_protocol_error() from fault
 
@@ -181,9 +197,12 @@ def _items(message: bytes) -> tuple[carriers.Item, ...]:
 class _AppendStream:
     """One Append stream; the ``service.Replies`` for the requests that came on it."""
 
-    def __init__(self, bookie: service.BookieService, limits: HostLimits) -> None:
+    def __init__(
+        self, bookie: service.BookieService, limits: HostLimits, wire_version: int
+    ) -> None:
         self._bookie = bookie
         self._limits = limits
+        self._wire_version = wire_version
         #: The ledgers that are open, the least recently written first.
         self._opened: OrderedDict[LedgerId, None] = OrderedDict()
         #: Openings without an answer: number to ledger.
@@ -226,7 +245,8 @@ class _AppendStream:
 
     async def take_in(self, pipe: Pipe) -> None:
         while (message := await pipe.receive()) is not None:
-            admitted = [self._admit(item) for item in _items(message)]
+            items = _items(message, self._wire_version)
+            admitted = [self._admit(item) for item in items]
             if accepted := [item for item in admitted if item is not None]:
                 self._bookie.append(accepted, self)
             await self._has_room.wait()
@@ -236,7 +256,7 @@ class _AppendStream:
             await self._answered.wait()
             self._answered.clear()
             while items := self._take_answers():
-                await pipe.send(carriers.build(items))
+                await pipe.send(carriers.build(items, self._wire_version))
                 self._leaving = 0
                 self._look_for_room()
 
@@ -337,8 +357,10 @@ class _ReadStream:
         limits: HostLimits,
         replies: _Budget,
         turns: Turns,
+        wire_version: int,
     ) -> None:
         self._bookie = bookie
+        self._wire_version = wire_version
         self._limits = limits
         self._replies = replies
         self._turns = turns
@@ -353,7 +375,7 @@ class _ReadStream:
     async def take_in(self, pipe: Pipe) -> None:
         async with asyncio.TaskGroup() as reads:
             while (message := await pipe.receive()) is not None:
-                for item in _items(message):
+                for item in _items(message, self._wire_version):
                     if not isinstance(item, carriers.Read):
                         raise errors.BadRequest(f"{item} does not belong on a Read stream")
                     await self._has_room.wait()
@@ -369,7 +391,7 @@ class _ReadStream:
             while self._answers:
                 items, size_bytes = self._take_answers()
                 await self._turns.mine(size_bytes)
-                await pipe.send(carriers.build(items))
+                await pipe.send(carriers.build(items, self._wire_version))
                 self._count(-len(items), -size_bytes)
 
     def ended(self) -> None:

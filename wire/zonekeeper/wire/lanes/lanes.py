@@ -145,8 +145,10 @@ class Lanes:
         timeout_s: float,
         clock: Callable[[], float],
         on_pending: Callable[[], None],
+        wire_version: int = 1,
     ) -> None:
         self.boot_epoch = hello.boot_epoch
+        self._wire_version = wire_version
         self._budget_bytes = budget_bytes
         self._timeout_s = timeout_s
         self._clock = clock
@@ -236,7 +238,7 @@ class Lanes:
             self._sent[number] = put
             items.append(put.item(number))
         self._next_number += len(puts)
-        return carriers.build(items)
+        return carriers.build(items, self._wire_version)
 
     def received(self, items: Iterable[carriers.Item]) -> None:
         """Take the items of a carrier that came from the bookie."""

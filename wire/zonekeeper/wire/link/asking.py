@@ -11,7 +11,8 @@ from zonekeeper.wire.formats import carriers, errors
 class Asking:
     """The reads of one stream."""
 
-    def __init__(self, on_pending: Callable[[], None]) -> None:
+    def __init__(self, on_pending: Callable[[], None], *, wire_version: int = 1) -> None:
+        self._wire_version = wire_version
         #: Called whenever there is a carrier to send.
         self._on_pending = on_pending
         self._alive = True
@@ -60,7 +61,7 @@ class Asking:
             read = pending.popleft()
             if read.number in self._asked:
                 items.append(read)
-        return carriers.build(items) if items else None
+        return carriers.build(items, self._wire_version) if items else None
 
     def received(self, items: Iterable[carriers.Item]) -> None:
         """Take the items of a carrier that came from the bookie."""

@@ -40,7 +40,7 @@ class Connecting(Generic[StreamT]):
         self._closed = False
 
     async def current(self) -> StreamT:
-        """Give the live stream; raises NotConnected."""
+        """Give the live stream; raises NotConnected, or UnsupportedVersion, as the peer said it."""
         if self._closed:
             raise errors.NotConnected(f"{self._name}: the link was closed")
         if self._stream is not None:
@@ -49,6 +49,8 @@ class Connecting(Generic[StreamT]):
             self._start()
         assert self._attempt is not None
         made = await asyncio.shield(self._attempt)
+        if isinstance(made, errors.UnsupportedVersion):
+            raise errors.UnsupportedVersion(made.detail) from made
         if isinstance(made, errors.WireError):
             raise errors.NotConnected(f"{self._name}: cannot connect: {made}") from made
         return made
@@ -65,6 +67,8 @@ class Connecting(Generic[StreamT]):
 
     def _start(self) -> None:
         if (wait_s := self._back_off.remaining_s(self._loop.time())) > 0:
+            if isinstance(self._failure, errors.UnsupportedVersion):
+                raise errors.UnsupportedVersion(self._failure.detail) from self._failure
             raise errors.NotConnected(
                 f"{self._name}: the last attempt failed ({self._failure}); "
                 f"the next one may be made in {wait_s:.2f} s"

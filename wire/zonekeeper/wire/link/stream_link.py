@@ -19,8 +19,8 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract import messages, service
 from zonekeeper.wire.contract.links import AppendSink, LinkSettings
-from zonekeeper.wire.contract.pipes import Pipe, StreamKind, until_one_ends
-from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.contract.pipes import ClientPipe, Pipe, StreamKind, until_one_ends
+from zonekeeper.wire.formats import carriers, errors, versions
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.openings import FragmentOpening
 from zonekeeper.wire.host import methods
@@ -193,7 +193,7 @@ class StreamLink:
         """Run one Append stream from its beginning to its end."""
         pipe = self._transport.stream(StreamKind.APPEND)
         try:
-            hello = await self._greeting(pipe)
+            hello, version = await self._greeting(pipe)
             pending = asyncio.Event()
             lanes = Lanes(
                 hello,
@@ -201,9 +201,10 @@ class StreamLink:
                 timeout_s=self._settings.append_timeout_ms / 1_000,
                 clock=self._loop.time,
                 on_pending=pending.set,
+                wire_version=version,
             )
             ready(lanes)
-            await _serve(pipe, lanes, pending, partial(self._expire, lanes))
+            await _serve(pipe, lanes, version, pending, partial(self._expire, lanes))
         finally:
             pipe.cancel()
 
@@ -211,22 +212,25 @@ class StreamLink:
         """Run one Read stream from its beginning to its end."""
         pipe = self._transport.stream(StreamKind.READ)
         try:
-            await self._greeting(pipe)
+            _, version = await self._greeting(pipe)
             pending = asyncio.Event()
-            asking = Asking(pending.set)
+            asking = Asking(pending.set, wire_version=version)
             ready(asking)
-            await _serve(pipe, asking, pending)
+            await _serve(pipe, asking, version, pending)
         finally:
             pipe.cancel()
 
-    async def _greeting(self, pipe: Pipe) -> carriers.Hello:
-        """Wait for the bookie's first message on a stream."""
+    async def _greeting(self, pipe: ClientPipe) -> tuple[carriers.Hello, int]:
+        """Wait for the bookie's first message on a stream; also give the stream's version."""
         limit_ms = self._settings.connect_timeout_ms
         try:
             async with patience.timeout(limit_ms):
-                match await _receive(pipe):
+                message = await _message(pipe)
+                speaks = await pipe.answered_by()
+                version = versions.common(self._settings.speaks, speaks, self._bookie_id)
+                match _items(message, version):
                     case (carriers.Hello() as hello,):
-                        return hello
+                        return hello, version
                     case _:
                         raise errors.BadRequest("the bookie did not begin with a Hello")
         except TimeoutError as late:
@@ -248,6 +252,7 @@ class StreamLink:
 async def _serve(
     pipe: Pipe,
     half: _Half,
+    version: int,
     pending: asyncio.Event,
     *others: Callable[[], Coroutine[None, None, None]],
 ) -> None:
@@ -255,7 +260,7 @@ async def _serve(
     error: errors.ProtocolError = errors.ConnectionLost("the link was closed")
     try:
         await until_one_ends(
-            partial(_send, pipe, half, pending), partial(_hear, pipe, half), *others
+            partial(_send, pipe, half, pending), partial(_hear, pipe, half, version), *others
         )
     except errors.ProtocolError as failure:
         error = failure
@@ -272,16 +277,20 @@ async def _send(pipe: Pipe, half: _Half, pending: asyncio.Event) -> None:
             await pipe.send(carrier)
 
 
-async def _hear(pipe: Pipe, half: _Half) -> None:
+async def _hear(pipe: Pipe, half: _Half, version: int) -> None:
     while True:
-        half.received(await _receive(pipe))
+        half.received(_items(await _message(pipe), version))
 
 
-async def _receive(pipe: Pipe) -> tuple[carriers.Item, ...]:
+async def _message(pipe: Pipe) -> bytes:
     message = await pipe.receive()
     if message is None:
         raise errors.ConnectionLost("the bookie ended the stream")
+    return message
+
+
+def _items(message: bytes, version: int) -> tuple[carriers.Item, ...]:
     try:
-        return carriers.parse(message)
+        return carriers.parse(message, version)
     except errors.FormatError as fault:
         raise fault.as_protocol_error() from fault

@@ -19,6 +19,7 @@ from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from zonekeeper.wire.formats.addresses import Address
+from zonekeeper.wire.formats.exposition import Family, single
 
 REQUEST_BYTES_MAX: Final = 8 << 10
 REQUEST_TIMEOUT_MS: Final = 5_000
@@ -58,6 +59,12 @@ def as_json(data: Mapping[str, object]) -> Page:
     """Give a page of JSON."""
     text = json.dumps(data, indent=2, sort_keys=True) + "\n"
     return Page(text, content_type="application/json; charset=utf-8")
+
+
+def store_connected(*, connected: bool) -> Family:
+    """Give the metric that says whether this process reaches the metadata store."""
+    text = "1 while this process is connected with the metadata store, else 0."
+    return single("zonekeeper_store_connected", connected, text)
 
 
 @asynccontextmanager

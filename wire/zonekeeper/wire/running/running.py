@@ -15,10 +15,11 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import TypeAlias
 
 from zonekeeper.placement.base.troubles import Refusal, Trouble
-from zonekeeper.wire.running import processes
+from zonekeeper.wire.running import last_words, processes
 
 _logger = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ class StopRequest:
         self._limit_s = limit_s
         self._asked = asyncio.Event()
         self._too_late: asyncio.TimerHandle | None = None
+        #: When the stop was asked for.
+        self._asked_s = 0.0
         #: Has the life begun to wait for the stop?
         self.is_up = False
 
@@ -57,6 +60,8 @@ class StopRequest:
             return
         loop = asyncio.get_running_loop()
         self._too_late = loop.call_later(self._limit_s, _give_up, self._limit_s)
+        self._asked_s = loop.time()
+        _logger.info("stopping: a signal asked for it")
         self._asked.set()
         if not self.is_up:
             life.cancel()
@@ -65,6 +70,14 @@ class StopRequest:
         """End the limit: the life has ended."""
         if self._too_late is not None:
             self._too_late.cancel()
+
+    def stopped_in_order(self) -> None:
+        """Log that the way down is done, if a signal began it."""
+        if self.was_asked:
+            took_s = asyncio.get_running_loop().time() - self._asked_s
+            _logger.info(
+                "stopped in order after %.1f s", took_s, extra={"duration_ms": round(took_s * 1e3)}
+            )
 
 
 Life: TypeAlias = Callable[[StopRequest], Coroutine[None, None, None]]
@@ -75,10 +88,12 @@ async def run(
     *,
     stop_limit_s: float,
     words: Callable[[BaseException], str] = str,
+    last_words_in: Path | None = None,
 ) -> None:
     """Run a life until it ends or the process is told to stop; raises ``StoppedError``.
 
-    ``words`` gives the message for a trouble; without it, the message is the trouble's own.
+    ``words`` gives the message for a trouble; without it, the message is the trouble's own. The
+    message is also left in the file ``last_words_in``.
     """
     stop = StopRequest(stop_limit_s)
     try:
@@ -92,11 +107,17 @@ async def run(
             raise
         trouble = processes.first_of(troubles)
         refused = isinstance(trouble, Refusal) and not stop.is_up
-        raise (RefusedStartError if refused else StoppedError)(words(trouble)) from group
+        said = words(trouble)
+        # A trouble is one line, without a traceback.
+        how = "the process ends" if stop.is_up else "not started"
+        _logger.log(logging.ERROR, "%s: %s", how, said)
+        last_words.leave(last_words_in, said)
+        raise (RefusedStartError if refused else StoppedError)(said) from group
     finally:
         stop.over()
     if living.cancelled() and not stop.was_asked:
         raise asyncio.CancelledError
+    stop.stopped_in_order()
 
 
 def _give_up(limit_s: float) -> None:

@@ -1,27 +1,37 @@
-"""The seam between operator and bookie: the names that the operator writes and a bookie reads.
+"""The seam between the operator and what it runs: names that one writes and the other reads.
 
-The operator makes pods, and a bookie runs in each. This module has all that both must agree on: the
-names of the environment variables, the ports, and the paths of probes. An operator and the bookies
-of its clusters may be of different versions. So no name here changes: a new name gets a line of its
-own beside the old one.
+The operator makes pods, and a bookie or an autorecovery process runs in each. This module has all
+that both sides must agree on: the names of the environment variables, the commands, the ports, and
+the paths of probes. An operator and the processes of its clusters may be of different versions. So
+no name here changes: a new name gets a line of its own beside the old one.
 """
 
 from typing import Final
 
-# ── the environment: the operator sets it, and the bookie's settings read it ──
+# ── the environment: the operator sets it, and the settings of the process read it ──
 
 METADATA: Final = "ZONEKEEPER_METADATA"
 BOOKIE_ID: Final = "ZONEKEEPER_BOOKIE_ID"
 ZONE: Final = "ZONEKEEPER_ZONE"
 UPGRADE_DOMAINS: Final = "ZONEKEEPER_UPGRADE_DOMAINS"
 DATA: Final = "ZONEKEEPER_DATA"
+JOURNAL: Final = "ZONEKEEPER_JOURNAL"
 LISTEN: Final = "ZONEKEEPER_LISTEN"
 ADVERTISE: Final = "ZONEKEEPER_ADVERTISE"
 HTTP: Final = "ZONEKEEPER_HTTP"
+#: An autorecovery process's name in elections and claims.
+NAME: Final = "ZONEKEEPER_NAME"
 
-# ── the command of the container ──
+#: The file for a process's last words: where the kubelet reads them.
+TERMINATION_LOG: Final = "ZONEKEEPER_TERMINATION_LOG"
+TERMINATION_LOG_PATH: Final = "/dev/termination-log"
+
+# ── the commands of the containers ──
 
 COMMAND: Final = ("zonekeeper", "bookie", "run")
+#: Prints the formats of a release, and leaves them as last words.
+FORMATS_COMMAND: Final = ("zonekeeper", "bookie", "formats", "--output", "json")
+REPAIR_COMMAND: Final = ("zonekeeper", "autorecovery", "run")
 
 # ── ports ──
 

@@ -27,17 +27,18 @@ from contextlib import aclosing
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from itertools import count
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.contract.links import LinkSettings
 from zonekeeper.wire.contract.pipes import StreamKind
 from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.host.methods import Call, Q, R, Subscription
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.link.stream_link import StreamLink
-from zonekeeper.wire.twin.twin_ways import Live, Way
+from zonekeeper.wire.twin.twin_ways import Live, TwinTime, Way
 
 ItemT = TypeVar("ItemT")
 
@@ -58,18 +59,6 @@ class Weather:
     keep_alive_ms: int = 15_000
     #: Whether each way between two ends has a speed of its own: most are fast, a few very slow.
     uneven: bool = False
-
-
-class TwinTime(Protocol):
-    """The time of all processes; an event loop is one."""
-
-    def time(self) -> float:
-        """Give the time, in seconds."""
-        ...
-
-    def call_at(self, when: float, callback: Callable[[], object], /) -> object:
-        """Call a function at that time."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +112,8 @@ class Network:
 
         ``tasks`` is the client's own group; without one the link lives as long as the network.
         """
-        transport = _TwinTransport(self, client, bookie_id)
+        settings = settings or LinkSettings()
+        transport = _TwinTransport(self, client, bookie_id, settings.speaks)
         return StreamLink(
             bookie_id, transport, tasks=tasks or self.tasks, chance=self._chance, settings=settings
         )
@@ -283,6 +273,8 @@ class _Line(Generic[ItemT]):
         self._server: asyncio.Task[None] | None = None
         self._snapped = False
         self._peerless = False
+        #: What the bookie said of its versions.
+        self.answered_by: WireVersions | None = None
         network.join(self)
         network.pass_on(client, bookie_id, network.arrival(client, bookie_id), self._start)
 
@@ -311,6 +303,7 @@ class _Line(Generic[ItemT]):
             self.back.finish(error)
 
     async def _run(self, host: Host) -> None:
+        self.answered_by = host.speaks
         try:
             await self._serve(host, self)
             self.back.finish(None)
@@ -429,24 +422,28 @@ class _Exchange(Generic[R]):
 class _TwinTransport:
     """A ``transports.Transport``."""
 
-    def __init__(self, network: Network, client: str, bookie_id: BookieId) -> None:
+    def __init__(
+        self, network: Network, client: str, bookie_id: BookieId, speaks: WireVersions | None
+    ) -> None:
         self._network = network
         self._client = client
         self._bookie_id = bookie_id
+        self._speaks = speaks
         self._closed = False
 
     def stream(self, kind: StreamKind) -> "_ClientPipe":
         async def serve(host: Host, line: _Line[bytes]) -> None:
-            pipe = _ServerPipe(line)
+            pipe, version = _ServerPipe(line), host.meet(self._speaks, self._bookie_id)
             if kind is StreamKind.APPEND:
-                await host.serve_appends(pipe)
+                await host.serve_appends(pipe, version)
             else:
-                await host.serve_reads(pipe)
+                await host.serve_reads(pipe, version)
 
         return _ClientPipe(_Line(self._network, self._client, self._bookie_id, serve))
 
     async def call(self, method: Call[Q, R], request: Q, timeout_ms: int) -> R:
         def serve(host: Host) -> Awaitable[R]:
+            host.meet(self._speaks, self._bookie_id)
             return method.serve(host, request)
 
         self._check_open()
@@ -456,6 +453,7 @@ class _TwinTransport:
 
     async def subscribe(self, method: Subscription[Q, R], request: Q) -> AsyncGenerator[R, None]:
         async def serve(host: Host, line: _Line[R]) -> None:
+            host.meet(self._speaks, self._bookie_id)
             async with aclosing(method.serve(host, request)) as answers:
                 async for answer in answers:
                     await line.back.send(answer)
@@ -484,6 +482,9 @@ class _ClientPipe:
         self._line = line
         self.send = line.there.send
         self.receive = line.back.receive
+
+    async def answered_by(self) -> WireVersions | None:
+        return self._line.answered_by
 
     def cancel(self) -> None:
         self._line.snap(errors.ConnectionLost("the client has ended the stream"))

@@ -14,6 +14,18 @@ WINDOW_MESSAGES: Final = 8
 ItemT = TypeVar("ItemT")
 
 
+class TwinTime(Protocol):
+    """The time of all processes; an event loop is one."""
+
+    def time(self) -> float:
+        """Give the time, in seconds."""
+        ...
+
+    def call_at(self, when: float, callback: Callable[[], object], /) -> object:
+        """Call a function at that time."""
+        ...
+
+
 class Live(Protocol):
     """A stream, a subscription or a call."""
 

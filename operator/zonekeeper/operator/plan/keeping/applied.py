@@ -4,11 +4,11 @@ This stage waits only where no act is left to do. While the failed act is tried 
 the turn names the failure beside the act.
 """
 
-from zonekeeper.operator.cluster.observed import Observed
 from zonekeeper.operator.plan import conditions
 from zonekeeper.operator.plan.conditions import Condition, Type
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Case, Outcome, Settled
+from zonekeeper.operator.sight.observed import Observed
 
 
 def stage(case: Case) -> Outcome:

@@ -7,12 +7,13 @@ the one that follows from the pod's name.
 from collections.abc import Iterator
 
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource, Zone
-from zonekeeper.operator.cluster.observed import Observed
 from zonekeeper.operator.plan import conditions
 from zonekeeper.operator.plan.conditions import Condition, Type
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Case, Outcome, Settled
 from zonekeeper.operator.roots import roots
+from zonekeeper.operator.sight import naming
+from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.base import upgrade_domains
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
@@ -29,9 +30,10 @@ def stage(case: Case) -> Outcome:
 def condition(case: Case) -> Condition:
     """Does each bookie's cookie say where its pod stands?"""
     kind, found, observed = Type.LOCATIONS_VERIFIED, case.observed.root, case.observed
-    if isinstance(case.wanted, RefusedResource) or not isinstance(found, roots.RootFound):
+    judged = case.buildable or case.wanted
+    if isinstance(judged, RefusedResource) or not isinstance(found, roots.RootFound):
         return conditions.unknown(kind, "NotSeen", "cookies were not read")
-    if (waiting := _wrong(case.wanted, observed, found)) is not None:
+    if (waiting := _wrong(judged, observed, found)) is not None:
         return conditions.waiting(kind, waiting)
     if not observed.pods:
         return conditions.unknown(kind, "NoBookies", "no bookie runs yet")
@@ -49,9 +51,9 @@ def _unseen(observed: Observed, found: roots.RootFound) -> Waiting | None:
     missing = [pod.name for pod in observed.pods if found.locations.get(pod.name) is None]
     if missing:
         return Waiting(
-            Predicate.NO_COOKIE, f"no cookie has their location yet: {conditions.some(missing)}"
+            Predicate.NO_COOKIE, f"no cookie has their location yet: {naming.some(missing)}"
         )
-    if observed.nodes is None:
+    if not observed.nodes.permitted:
         why = "cookies agree with the StatefulSets of the zones; the operator may not read nodes"
         return Waiting(Predicate.NODES_NOT_PERMITTED, why)
     return None
@@ -73,7 +75,7 @@ def _misplaced(wanted: Desired, observed: Observed, found: roots.RootFound) -> I
 
 
 def _lacking(zone: Zone, observed: Observed, node: str | None) -> str:
-    labels = None if observed.nodes is None or node is None else observed.nodes.get(node)
+    labels = (observed.nodes.labels or {}).get(node or "")
     if labels is None:
         return ""
     absent = [

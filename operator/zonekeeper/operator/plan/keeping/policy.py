@@ -8,13 +8,13 @@ belongs to no cluster, and the root that is made anew replaces it.
 
 from zonekeeper.operator.cluster import desired
 from zonekeeper.operator.cluster.desired import Desired
-from zonekeeper.operator.cluster.observed import Observed
 from zonekeeper.operator.plan import conditions, ownership
 from zonekeeper.operator.plan.conditions import Condition, Type
 from zonekeeper.operator.plan.plans import PublishPolicy
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled
 from zonekeeper.operator.roots import roots
+from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.policy.rules import Policy
 
 
@@ -23,7 +23,7 @@ def stage(case: Case) -> Outcome:
     found = case.observed.root
     if not isinstance(found, roots.RootFound):
         return Settled()
-    if (waiting := _waits(case.observed)) is not None:
+    if (waiting := waits(case.observed)) is not None:
         return waiting
     wanted, standing = case.desired.policy, found.policy
     if standing is not None and _same_rules(wanted, standing):
@@ -38,19 +38,21 @@ def condition(case: Case) -> Condition:
     if not isinstance(found, roots.RootFound):
         return conditions.unknown(kind, "NotSeen", "the metadata store was not read")
     if ownership.strangers(case.observed):
-        return conditions.unknown(kind, "InUse", "the root is not taken up: see MetadataReady")
+        return conditions.unknown(kind, "RootInUse", "the root is not taken up: see MetadataReady")
     if found.policy is None:
         return conditions.bad(kind, "NoPolicy", "the root has no policy yet")
-    if (waiting := _waits(case.observed)) is not None:
+    if (waiting := waits(case.observed)) is not None:
         return conditions.waiting(kind, waiting)
-    version, legal = found.policy.version, isinstance(case.wanted, Desired)
+    version = found.policy.version
     if isinstance(case.wanted, Desired) and _same_rules(case.wanted.policy, found.policy):
         return conditions.good(kind, "Published", f"version {version}")
-    what = "is about to be replaced" if legal else "stays in force until the resource is legal"
+    standing = "stays in force until the resource is legal"
+    what = "is about to be replaced" if case.builds_as_asked else standing
     return conditions.bad(kind, "Outdated", f"version {version} {what}")
 
 
-def _waits(observed: Observed) -> Waiting | None:
+def waits(observed: Observed) -> Waiting | None:
+    """Say whose the policy in the root is; None: nobody else's."""
     found, owner = observed.root, desired.owner(observed.resource)
     if not isinstance(found, roots.RootFound) or found.policy is None:
         return None

@@ -8,13 +8,14 @@ While the store does not answer, a cluster that was built is kept up, and the st
 after the objects. A new cluster waits here.
 """
 
-from zonekeeper.operator.cluster.observed import Observed
 from zonekeeper.operator.plan import conditions, ownership
 from zonekeeper.operator.plan.conditions import Condition, Type
 from zonekeeper.operator.plan.plans import InitialiseRoot
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled
 from zonekeeper.operator.roots import roots
+from zonekeeper.operator.sight import naming
+from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.base.ids import BookieId
 
 
@@ -24,7 +25,7 @@ def stage(case: Case) -> Outcome:
     assert not isinstance(observed.root, roots.NotAsked), "a legal resource names its store"
     if isinstance(observed.root, roots.Unreachable) and observed.instance is not None:
         return Settled()
-    if (waiting := _waits(observed)) is not None:
+    if (waiting := waits(observed)) is not None:
         return waiting
     if isinstance(observed.root, roots.Absent):
         return Act((InitialiseRoot(case.desired.policy),))
@@ -34,7 +35,7 @@ def stage(case: Case) -> Outcome:
 def condition(observed: Observed) -> Condition:
     """Is the metadata store there, and is the root in it this cluster's?"""
     kind = Type.METADATA_READY
-    if (waiting := _waits(observed)) is not None:
+    if (waiting := waits(observed)) is not None:
         return conditions.waiting(kind, waiting)
     match observed.root:
         case roots.NotAsked():
@@ -47,7 +48,8 @@ def condition(observed: Observed) -> Condition:
             return conditions.bad(kind, "NotInitialised", "nothing stands at the root yet")
 
 
-def _waits(observed: Observed) -> Waiting | None:
+def waits(observed: Observed) -> Waiting | None:
+    """Say why the root cannot be used; None: it can, or it may be made."""
     known = observed.instance
     match observed.root:
         case roots.Unreachable(reason):
@@ -76,7 +78,7 @@ def _waits(observed: Observed) -> Waiting | None:
 
 
 def _in_use(found: roots.RootFound, names: list[BookieId]) -> Waiting:
-    named = conditions.some(names)
+    named = naming.some(names)
     if found.registered.isdisjoint(names):
         what = f"holds cookies of bookies whose volumes are not here: {named}"
         wait = "if an earlier resource ran them, restore their volumes"

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from zonekeeper.operator.cluster import desired
 from zonekeeper.operator.cluster.desired import OnDelete
-from zonekeeper.operator.cluster.observed import Observed
 from zonekeeper.operator.kubernetes.api import INSTANCE_LABEL
-from zonekeeper.operator.plan import conditions
 from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.operator.plan.plans import Release
 from zonekeeper.operator.plan.stages import Act, Case, Outcome
 from zonekeeper.operator.roots import roots
+from zonekeeper.operator.sight import naming
+from zonekeeper.operator.sight.observed import Observed
 
 
 def stage(case: Case) -> Outcome:
@@ -27,7 +27,7 @@ def left_behind(observed: Observed) -> Iterator[Notice]:
             f"volumes were not removed ({len(observed.claims)}), because their claims do not carry "
             f"the label {INSTANCE_LABEL} with the instance of this resource "
             f"({observed.instance or 'it was never built'}); remove those that are not needed: "
-            f"{conditions.some(list(observed.claims))}"
+            f"{naming.some(list(observed.claims))}"
         )
         yield Notice(warning=True, reason="VolumesKept", message=what)
     match observed.root:

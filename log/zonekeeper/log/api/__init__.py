@@ -1,0 +1,1 @@
+"""What applications use: the writer and the reader of a log."""

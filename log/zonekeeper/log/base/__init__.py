@@ -1,0 +1,1 @@
+"""What every part of a log's client uses: its errors."""

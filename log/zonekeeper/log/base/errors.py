@@ -1,0 +1,41 @@
+"""The errors of a log, beside those of the ledgers below it (``zonekeeper.client.errors``).
+
+Each says whether the same call may succeed later (``retryable``), and whether the change may have
+happened although the call failed (``maybe_applied``). So do the errors of the record
+(``metadata.formats.log_record``, ``metadata.logs.logs``) and of the metadata store, which reach the
+caller as they are.
+"""
+
+from zonekeeper.placement.base.troubles import Refusal, Trouble
+
+
+class LogEnded(Trouble):
+    """This writer has ended: it was closed, or it failed.
+
+    Messages that it had not acknowledged may be in the log or not.
+    """
+
+    maybe_applied = True
+
+    def __init__(self, message: str, *, maybe_applied: bool = True) -> None:
+        super().__init__(message)
+        self.maybe_applied = maybe_applied
+
+
+class LogDamaged(Trouble):
+    """A ledger that the record names is gone, or is not what the record says: a person must look.
+
+    Nothing was skipped. The message names the ledger.
+    """
+
+
+class LogTrimmed(Trouble):
+    """The message was trimmed; the error says which is the earliest that is kept."""
+
+
+class NotInLog(Refusal, ValueError):
+    """The log never had this message, or does not have it yet; nothing was read."""
+
+
+class NotAppended(Refusal, ValueError):
+    """The sequence was never given out by this writer."""

@@ -1,0 +1,1 @@
+"""What stands in the ledgers of a log: messages, batches of them, and opening entries. Pure."""

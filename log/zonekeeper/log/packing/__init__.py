@@ -1,0 +1,1 @@
+"""Compression of batches, by the libraries that this process has."""

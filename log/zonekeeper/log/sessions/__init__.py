@@ -1,0 +1,1 @@
+"""Carry out what writers and readers of logs decide, on ledgers and the metadata store."""

@@ -1,0 +1,116 @@
+"""Find the entry of a message in a ledger of a log: by its sequence, or by a time.
+
+The record says which ledger it is. In the ledger the entries are searched by halving, as places and
+times of batches ascend: O(log n) reads.
+"""
+
+from collections.abc import Callable
+from contextlib import aclosing
+from functools import partial
+from typing import Final
+
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.reader import Reader
+from zonekeeper.client.base import errors as client_errors
+from zonekeeper.log.base.errors import LogDamaged, LogTrimmed, NotInLog
+from zonekeeper.log.formats import batches
+from zonekeeper.log.formats.batches import MessageBatch
+from zonekeeper.log.packing import packers
+from zonekeeper.metadata.formats.log_record import LogLedger, LogRecord
+from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.logs import logs
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+
+#: The opening entry of each ledger; batches follow it.
+OPENING_ENTRY: Final = EntryId(0)
+
+
+async def reader_of(client: Client, name: str, ledger_id: LedgerId) -> Reader:
+    """Open a ledger for reading, beside its writer."""
+    try:
+        return await client.open(ledger_id, recover=False)
+    except client_errors.NoSuchLedger as error:
+        raise LogDamaged(
+            f"ledger {ledger_id} is in the record of log {name}, and was deleted by another "
+            "program: the messages in it are lost; no message behind it was given"
+        ) from error
+
+
+async def entry_of(reader: Reader, entry_id: EntryId) -> bytes:
+    """Read one entry."""
+    async with aclosing(reader.read_entries(entry_id, entry_id)) as entries:
+        async for entry in entries:
+            return bytes(entry.payload)
+    raise AssertionError("a reading that ends gave what was asked for")
+
+
+async def batch_of(reader: Reader, entry_id: EntryId) -> MessageBatch:
+    """Read one batch."""
+    return batches.parse(await entry_of(reader, entry_id), packers.available())
+
+
+async def by_sequence(client: Client, name: str, record: LogRecord, sequence: int) -> MessageId:
+    """Give the id of the message with a sequence."""
+    if sequence < record.start_sequence:
+        raise trimmed(name, record, f"message {sequence}")
+    ledger = await logs.search(client.cluster, name, record, partial(_ends_at_or_before, sequence))
+    found = None
+    if ledger is not None and ledger.sequence is not None:
+        place = sequence - ledger.sequence
+        found = await _first(client, name, ledger, lambda batch: batch.place + len(batch) <= place)
+        if found is not None:
+            entry, batch = found
+            return MessageId(ledger.id, entry, place - batch.place)
+    raise NotInLog(f"log {name}: message {sequence} is ahead of its end; nothing was read")
+
+
+async def by_time(client: Client, name: str, record: LogRecord, wall_ms: int) -> MessageId | None:
+    """Give the first message that may be of a time or later; None: there is none yet.
+
+    All messages before it are of an earlier time, if the clocks of all writers went right.
+    """
+    ledger = await logs.search(
+        client.cluster,
+        name,
+        record,
+        lambda one: one.end is not None and one.end.latest_ms < wall_ms,
+    )
+    if ledger is None:
+        return None
+    found = await _first(client, name, ledger, lambda batch: batch.wall_ms < wall_ms)
+    if found is None:
+        return None
+    found_id = MessageId(ledger.id, found[0], 0)
+    return found_id if record.start is None else max(found_id, record.start)
+
+
+def trimmed(name: str, record: LogRecord, what: str) -> LogTrimmed:
+    """Give the error for a message before the start."""
+    return LogTrimmed(
+        f"log {name}: {what} was trimmed; the earliest that is kept is {record.start}, with "
+        f"sequence {record.start_sequence}"
+    )
+
+
+def _ends_at_or_before(sequence: int, ledger: LogLedger) -> bool:
+    if ledger.end is None:
+        return False
+    assert ledger.sequence is not None, "a ledger that has ended has a sequence"
+    return ledger.sequence + ledger.end.messages <= sequence
+
+
+async def _first(
+    client: Client, name: str, ledger: LogLedger, is_before: Callable[[MessageBatch], bool]
+) -> tuple[EntryId, MessageBatch] | None:
+    """Give the first batch of a ledger for which ``is_before`` is false; None: there is none."""
+    reader = await reader_of(client, name, ledger.id)
+    low, high = OPENING_ENTRY + 1, reader.last_confirmed + 1
+    found = None
+    while low < high:
+        middle = (low + high) // 2
+        batch = await batch_of(reader, EntryId(middle))
+        if is_before(batch):
+            low = middle + 1
+        else:
+            high, found = middle, (EntryId(middle), batch)
+    return found

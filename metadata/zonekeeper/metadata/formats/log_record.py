@@ -1,0 +1,355 @@
+"""The record of a log: its writer, its start, its newest ledgers; and the changes of it. Pure.
+
+Older ledgers stand in sealed pages of ``PAGE_LEDGERS`` each, so the record has at most
+``NEWEST_MAX`` ledgers however long the log is. A change gives the new record, and the pages that
+are written or removed in the same transaction.
+
+- A claim raises the epoch. Every change of a writer names its claim, and is refused once the record
+  names another one.
+- Ids of ledgers ascend. ``last_ledger`` also counts a ledger that was dropped, so that no id of a
+  message ever comes back.
+- At most two ledgers have no end: a writer adds the next ledger while it finishes the one before.
+- The start only moves forward. Ledgers below it are no part of the log. They are deleted after the
+  start has moved, in ascending order, and ``gone`` says up to which ledger that was done.
+
+Each change recognises its own work, and gives the record back as it is. So it may be made again
+after an answer was lost.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.placement.base.ids import EntryId, LedgerId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.base.troubles import Refusal, Trouble
+
+PAGE_LEDGERS: Final = 32
+#: A record with more ledgers than this seals a page.
+NEWEST_MAX: Final = 64
+#: Ledgers of a log that have no end yet.
+UNENDED_MAX: Final = 2
+
+
+class LogTaken(Trouble):
+    """Another writer has the log; nothing was changed, and this writer changes nothing again."""
+
+
+class LogDeleting(Refusal):
+    """The log is being deleted; nothing else can be done with it."""
+
+
+class OtherIncarnation(Refusal):
+    """The log was deleted, and another one was made under its name; nothing was changed."""
+
+
+class LedgerTooLow(Refusal):
+    """The ledger's id is not above that of the log's last ledger: make another ledger."""
+
+    retryable = True
+
+
+class IllegalLogChange(Refusal):
+    """The record cannot be changed so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRules:
+    """What a person set for a log."""
+
+    #: None: those of the policy.
+    quorums: Quorums | None = None
+    #: The least quorums when the full ones cannot be had; None: never less.
+    minimum: Quorums | None = None
+    #: A ledger of so many bytes, messages or milliseconds is rotated.
+    rotate_bytes: int = 1 << 30
+    rotate_messages: int = 100_000_000
+    rotate_after_ms: int = 4 * 3_600_000
+    #: What is older, or beyond so many bytes, is trimmed; None: never.
+    keep_ms: int | None = None
+    keep_bytes: int | None = None
+    #: The fields that this version does not know, as JSON; they are written back unchanged.
+    unknown: str = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogWriterMark:
+    """The writer that claimed the log last."""
+
+    token: str
+    zone: ZoneName | None = None
+    #: What the writer says of how it is reached; the record gives it no meaning.
+    address: str = ""
+    #: The fields that this version does not know, as JSON; they are written back unchanged.
+    unknown: str = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogClaim:
+    """A writer's right to change the record."""
+
+    log_id: str
+    epoch: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLedgerEnd:
+    """How a ledger ended. An empty ledger has the times of the message before it, or 0."""
+
+    last_entry: EntryId
+    size_bytes: int
+    messages: int
+    first_ms: int
+    last_ms: int
+    #: The latest time of any message up to here: it never falls, so a time can be searched for.
+    latest_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLedger:
+    """A ledger of the log."""
+
+    id: LedgerId
+    epoch: int
+    #: The sequence of its first message; None while the ledger before it has no end.
+    sequence: int | None
+    #: None: a writer may still write it.
+    end: LogLedgerEnd | None = None
+    #: The fields that this version does not know, as JSON; they are written back unchanged.
+    unknown: str = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPage:
+    """Ledgers that have ended, in order. A page is never changed."""
+
+    number: int
+    log_id: str
+    ledgers: tuple[LogLedger, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """The record."""
+
+    #: The id of this incarnation: 32 hexadecimal digits.
+    id: str
+    created_ms: int
+    rules: LogRules = field(default_factory=LogRules)
+    #: 0: no writer ever claimed the log.
+    epoch: int = 0
+    writer: LogWriterMark | None = None
+    #: The first message that is kept; None: nothing was trimmed.
+    start: MessageId | None = None
+    #: The sequence of the message at ``start``.
+    start_sequence: int = 0
+    #: ``first_page <= page < next_page`` for the pages that exist.
+    first_page: int = 0
+    next_page: int = 0
+    ledgers: tuple[LogLedger, ...] = ()
+    #: The highest id that the log ever had; None: it had no ledger.
+    last_ledger: LedgerId | None = None
+    #: All ledgers of the log up to this one are deleted; None: none is.
+    gone: LedgerId | None = None
+    deleting: bool = False
+    #: The fields that this version does not know, as JSON; they are written back unchanged.
+    unknown: str = "{}"
+
+    @property
+    def unended(self) -> tuple[LogLedger, ...]:
+        """The ledgers that have no end yet."""
+        return tuple(ledger for ledger in self.ledgers if ledger.end is None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChange:
+    """A new record, with what goes into the same transaction."""
+
+    record: LogRecord
+    #: The pages that are written, in order.
+    sealed: tuple[LogPage, ...] = ()
+    #: The page that is removed.
+    removed: int | None = None
+
+
+def is_empty(record: LogRecord) -> bool:
+    """Are all ledgers of the log deleted, and their pages removed?"""
+    return record.first_page == record.next_page and not record.ledgers
+
+
+def claimed(record: LogRecord, log_id: str, writer: LogWriterMark, seen_epoch: int) -> LogChange:
+    """Give the log to a writer that saw it at an epoch; the first claim of an epoch wins."""
+    _check_whole(record, log_id)
+    if record.writer is not None and record.writer.token == writer.token:
+        return LogChange(record=record)
+    if record.epoch != seen_epoch:
+        raise _taken(record)
+    return LogChange(record=replace(record, epoch=seen_epoch + 1, writer=writer))
+
+
+def check_claim(record: LogRecord, claim: LogClaim) -> None:
+    """Raise ``LogTaken`` unless the record names this claim."""
+    _check_whole(record, claim.log_id)
+    token = None if record.writer is None else record.writer.token
+    if (record.epoch, token) != (claim.epoch, claim.token):
+        raise _taken(record)
+
+
+def added(record: LogRecord, claim: LogClaim, ledger_id: LedgerId) -> LogChange:
+    """Add a ledger behind the last one, before anything is written to it."""
+    check_claim(record, claim)
+    if record.ledgers and record.ledgers[-1].id == ledger_id:
+        return LogChange(record=record)
+    if record.last_ledger is not None and ledger_id <= record.last_ledger:
+        raise LedgerTooLow(
+            f"ledger {ledger_id} is not above ledger {record.last_ledger}, the highest that the "
+            "log ever had; nothing was added"
+        )
+    if len(record.unended) >= UNENDED_MAX:
+        raise IllegalLogChange(
+            f"ledgers {', '.join(str(one.id) for one in record.unended)} have no end yet; end the "
+            f"first one, and then add ledger {ledger_id}"
+        )
+    ledger = LogLedger(id=ledger_id, epoch=claim.epoch, sequence=_next_sequence(record))
+    ledgers = (*record.ledgers, ledger)
+    return _sealed(replace(record, ledgers=ledgers, last_ledger=ledger_id))
+
+
+def ended(record: LogRecord, claim: LogClaim, ledger_id: LedgerId, end: LogLedgerEnd) -> LogChange:
+    """Note how the first ledger without an end has ended; ``end.latest_ms`` is computed here."""
+    check_claim(record, claim)
+    at = _place(record, ledger_id)
+    before = record.ledgers[at - 1].end if at else None
+    latest_ms = max(end.last_ms, 0 if before is None else before.latest_ms)
+    end = replace(end, latest_ms=latest_ms)
+    ledger = record.ledgers[at]
+    if ledger.end == end:
+        return LogChange(record=record)
+    if ledger.end is not None or ledger != record.unended[0] or ledger.sequence is None:
+        raise IllegalLogChange(
+            f"ledger {ledger_id} cannot be ended at entry {end.last_entry}: it has an end already, "
+            "or a ledger before it has none"
+        )
+    ledgers = list(record.ledgers)
+    ledgers[at] = replace(ledger, end=end)
+    if at + 1 < len(ledgers):
+        ledgers[at + 1] = replace(ledgers[at + 1], sequence=ledger.sequence + end.messages)
+    return LogChange(record=replace(record, ledgers=tuple(ledgers)))
+
+
+def dropped(record: LogRecord, claim: LogClaim, ledger_id: LedgerId) -> LogChange:
+    """Take the last ledger out again, which has no end; its id stays used."""
+    check_claim(record, claim)
+    if all(ledger.id != ledger_id for ledger in record.ledgers):
+        return LogChange(record=record)
+    if record.ledgers[-1].id != ledger_id or record.ledgers[-1].end is not None:
+        raise IllegalLogChange(f"ledger {ledger_id} is not the last one, or has ended: it stays")
+    return LogChange(record=replace(record, ledgers=record.ledgers[:-1]))
+
+
+def trimmed(record: LogRecord, log_id: str, start: MessageId, sequence: int) -> LogChange:
+    """Move the start forward to a message; a start that is behind that already stays.
+
+    The caller has looked the message up: ``sequence`` is its own.
+    """
+    _check_whole(record, log_id)
+    if record.start is not None and start <= record.start:
+        return LogChange(record=record)
+    if not record.ledgers or start.ledger > record.ledgers[-1].id:
+        raise IllegalLogChange(f"{start} is ahead of the log's last ledger; nothing was trimmed")
+    return LogChange(record=replace(record, start=start, start_sequence=sequence))
+
+
+def ruled(record: LogRecord, log_id: str, rules: LogRules) -> LogChange:
+    """Set the rules."""
+    _check_whole(record, log_id)
+    return LogChange(record=replace(record, rules=rules))
+
+
+def marked_deleting(record: LogRecord, log_id: str) -> LogChange:
+    """Begin to delete the log: no writer and no reader may open it any more."""
+    if record.id != log_id:
+        raise _other(record, log_id)
+    return LogChange(record=replace(record, deleting=True))
+
+
+def to_delete(record: LogRecord, ledgers: Sequence[LogLedger]) -> tuple[LedgerId, ...]:
+    """Give those of some ledgers of the log that are to be deleted, and are not known to be."""
+    return tuple(
+        ledger.id
+        for ledger in ledgers
+        if (record.gone is None or ledger.id > record.gone)
+        and (record.deleting or (record.start is not None and ledger.id < record.start.ledger))
+    )
+
+
+def reclaimed(record: LogRecord, log_id: str, up_to: LedgerId, oldest: LogPage | None) -> LogChange:
+    """Note that all ledgers up to one are deleted. ``oldest`` is the oldest page, if there is one.
+
+    A page whose ledgers are all deleted is removed; so are ledgers of the record.
+    """
+    if record.id != log_id:
+        raise _other(record, log_id)
+    legal = record.deleting or (record.start is not None and up_to < record.start.ledger)
+    assert legal, f"ledger {up_to} is a part of the log"
+    gone = up_to if record.gone is None else max(up_to, record.gone)
+    after = replace(record, gone=gone)
+    if record.first_page < record.next_page:
+        if oldest is None or oldest.number != record.first_page or oldest.ledgers[-1].id > gone:
+            return LogChange(record=after)
+        after = replace(after, first_page=record.first_page + 1)
+        return LogChange(record=after, removed=record.first_page)
+    left = tuple(ledger for ledger in record.ledgers if ledger.id > gone)
+    return LogChange(record=replace(after, ledgers=left))
+
+
+def _sealed(record: LogRecord) -> LogChange:
+    """Move the oldest ledgers into a page, if the record has more than ``NEWEST_MAX``."""
+    if len(record.ledgers) <= NEWEST_MAX:
+        return LogChange(record=record)
+    oldest = record.ledgers[:PAGE_LEDGERS]
+    assert all(ledger.end is not None for ledger in oldest)
+    page = LogPage(number=record.next_page, log_id=record.id, ledgers=oldest)
+    after = replace(record, ledgers=record.ledgers[PAGE_LEDGERS:], next_page=record.next_page + 1)
+    return LogChange(record=after, sealed=(page,))
+
+
+def _next_sequence(record: LogRecord) -> int | None:
+    """Give the sequence that follows the last ledger; None while that one has no end."""
+    if not record.ledgers:
+        return record.start_sequence
+    last = record.ledgers[-1]
+    if last.end is None or last.sequence is None:
+        return None
+    return last.sequence + last.end.messages
+
+
+def _place(record: LogRecord, ledger_id: LedgerId) -> int:
+    for at, ledger in enumerate(record.ledgers):
+        if ledger.id == ledger_id:
+            return at
+    raise IllegalLogChange(f"the record has no ledger {ledger_id} among its newest")
+
+
+def _check_whole(record: LogRecord, log_id: str) -> None:
+    if record.id != log_id:
+        raise _other(record, log_id)
+    if record.deleting:
+        raise LogDeleting("the log is being deleted; delete it to the end, or use another name")
+
+
+def _taken(record: LogRecord) -> LogTaken:
+    zone = "" if record.writer is None else f" in zone {record.writer.zone}"
+    return LogTaken(
+        f"the log is at epoch {record.epoch}: another writer{zone} has claimed it; this one "
+        "changes nothing more; to take the log back, open it again"
+    )
+
+
+def _other(record: LogRecord, log_id: str) -> OtherIncarnation:
+    return OtherIncarnation(
+        f"the log of this name is {record.id}, and no longer {log_id}: it was deleted, and made "
+        "anew; nothing was changed; open it by its name again"
+    )

@@ -1,0 +1,1 @@
+"""Logs in the store: their records and pages, and listings of them."""

@@ -1,0 +1,355 @@
+"""Logs in the store: create, read, change, search, delete.
+
+Every change is a compare-and-set of the record; pages that it seals or removes are of the same
+transaction. A change is decided by a function of ``log_record`` on the record as it stands. It is
+decided again if another client was faster or an answer was lost, and recognises its own work.
+
+A change reads the record and no page, and writes at most one page. So it costs the same for a log
+of ten ledgers and of 100,000. A search reads O(log n) pages.
+
+A record of another instance is neither a log nor none: reading it raises ``ForeignRecordError``,
+because a log that was made over it would have the pages of the other one.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from zonekeeper.metadata.cluster import restored
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import log_names, log_record, log_record_format
+from zonekeeper.metadata.formats.log_record import (
+    IllegalLogChange,
+    LogChange,
+    LogClaim,
+    LogLedger,
+    LogLedgerEnd,
+    LogPage,
+    LogRecord,
+    LogRules,
+    LogWriterMark,
+    OtherIncarnation,
+)
+from zonekeeper.metadata.formats.malformed import stored_at
+from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.store import pruning, update
+from zonekeeper.metadata.store.errors import NoNodeError
+from zonekeeper.metadata.store.store import Check, Create, Delete, Versioned, Write, parent_of
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.placement.base.troubles import Refusal, Trouble
+
+#: Another client may prune empty folders while a log is created in them.
+_CREATIONS_MAX: Final = 10
+
+_Decide: TypeAlias = Callable[[LogRecord], LogChange]
+
+
+class NoLogError(Trouble):
+    """There is no such log: it was deleted, or never created."""
+
+
+class LogExistsError(Refusal):
+    """Another log has this name."""
+
+
+class RestoredRootError(Trouble):
+    """The root was set back, so it may name ledgers that are older than what bookies hold."""
+
+    retryable = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaiming:
+    """The next ledgers of a log that may be deleted, lowest first."""
+
+    ledgers: tuple[LedgerId, ...]
+    #: When those are deleted, all ledgers of the log up to this one are.
+    up_to: LedgerId
+
+
+def top(cluster: Cluster) -> str:
+    """Give the path of the node of all logs."""
+    return cluster.root.beside("logs")
+
+
+def path(cluster: Cluster, name: str) -> str:
+    """Give the path of a log's record; raises ``BadLogNameError``."""
+    return top(cluster) + log_names.path(name)
+
+
+async def create(cluster: Cluster, name: str, record: LogRecord) -> LogRecord:
+    """Create a log; ``record.id`` was drawn for this call. Raises ``LogExistsError``."""
+    where = path(cluster, name)
+
+    def decide(node: Versioned | None) -> update.Decision:
+        if node is None:
+            return update.Store(log_record_format.render(record, cluster.instance))
+        if _read(cluster, where, node.value).id != record.id:
+            raise LogExistsError(f"there is a log {name} in {cluster}; nothing was changed")
+        return update.Keep()
+
+    for attempts_left in reversed(range(_CREATIONS_MAX)):
+        try:
+            await _make_folder(cluster, parent_of(where))
+            standing = await update.update(cluster.store, where, decide)
+        except NoNodeError as error:
+            if attempts_left == 0 or error.maybe_applied:
+                raise
+        else:
+            assert standing is not None, "it was created, or was there"
+            return _read(cluster, where, standing.value)
+    raise AssertionError("the last attempt raises")
+
+
+async def find(cluster: Cluster, name: str, *, sync: bool = True) -> LogRecord:
+    """Read the record of a log; raises ``NoLogError``, or ``UnreadableError`` for damage."""
+    where = path(cluster, name)
+    node = await cluster.store.get(where, sync=sync)
+    if node is None:
+        raise _no_log(cluster, name)
+    return _read(cluster, where, node.value)
+
+
+@asynccontextmanager
+async def watch(cluster: Cluster, name: str) -> AsyncIterator[AsyncIterator[LogRecord | None]]:
+    """Follow the record of a log; None: there is no such log."""
+    where = path(cluster, name)
+
+    async def states(nodes: AsyncIterator[Versioned | None]) -> AsyncIterator[LogRecord | None]:
+        async for node in nodes:
+            yield None if node is None else _read(cluster, where, node.value)
+
+    async with cluster.store.watch(where) as nodes:
+        yield states(nodes)
+
+
+async def claim(cluster: Cluster, name: str, seen: LogRecord, writer: LogWriterMark) -> LogRecord:
+    """Give a log to a writer that saw its record; raises ``LogTaken`` if another one was faster.
+
+    While the root is marked as restored no log is given to a writer.
+    """
+
+    async def unrestored() -> Sequence[Check]:
+        if await restored.read(cluster) is not None:
+            raise RestoredRootError(
+                f"{cluster} was set back to an older state, so log {name} may have later ledgers "
+                "than its record says, and is not opened for writing: see `zonekeeper metadata "
+                "restored`; nothing was changed"
+            )
+        return ()
+
+    return await _change(
+        cluster,
+        name,
+        lambda record: log_record.claimed(record, seen.id, writer, seen.epoch),
+        alongside=unrestored,
+    )
+
+
+async def add(cluster: Cluster, name: str, claim: LogClaim, ledger_id: LedgerId) -> LogRecord:
+    """Add a ledger, before anything is written to it."""
+    return await _change(cluster, name, lambda record: log_record.added(record, claim, ledger_id))
+
+
+async def end(
+    cluster: Cluster, name: str, claim: LogClaim, ledger_id: LedgerId, how: LogLedgerEnd
+) -> LogRecord:
+    """Note how a ledger has ended."""
+    return await _change(
+        cluster, name, lambda record: log_record.ended(record, claim, ledger_id, how)
+    )
+
+
+async def drop(cluster: Cluster, name: str, claim: LogClaim, ledger_id: LedgerId) -> LogRecord:
+    """Take the last ledger out again."""
+    return await _change(cluster, name, lambda record: log_record.dropped(record, claim, ledger_id))
+
+
+async def trim(
+    cluster: Cluster, name: str, log_id: str, start: MessageId, sequence: int
+) -> LogRecord:
+    """Move the start of a log forward; ledgers below it may then be deleted (``reclaiming``)."""
+    return await _change(
+        cluster, name, lambda record: log_record.trimmed(record, log_id, start, sequence)
+    )
+
+
+async def rule(cluster: Cluster, name: str, log_id: str, rules: LogRules) -> LogRecord:
+    """Set the rules of a log."""
+    return await _change(cluster, name, lambda record: log_record.ruled(record, log_id, rules))
+
+
+async def begin_deletion(cluster: Cluster, name: str, log_id: str) -> LogRecord:
+    """Mark a log, so that nobody opens it any more, and all its ledgers may be deleted."""
+    return await _change(cluster, name, lambda record: log_record.marked_deleting(record, log_id))
+
+
+async def reclaiming(cluster: Cluster, name: str, record: LogRecord) -> Reclaiming | None:
+    """Give the next ledgers that may be deleted, at most those of a page; None: there are none."""
+    oldest = await _oldest(cluster, name, record)
+    ledgers = record.ledgers if oldest is None else oldest.ledgers
+    ids = log_record.to_delete(record, ledgers)
+    if ids:
+        return Reclaiming(ledgers=ids, up_to=ids[-1])
+    if record.gone is not None and any(ledger.id <= record.gone for ledger in ledgers[-1:]):
+        return Reclaiming(ledgers=(), up_to=record.gone)  # a page that is still to be removed
+    return None
+
+
+async def reclaimed(cluster: Cluster, name: str, log_id: str, up_to: LedgerId) -> LogRecord:
+    """Note that all ledgers of a log up to one are deleted."""
+    seen = await find(cluster, name)
+    oldest = await _oldest(cluster, name, seen)
+    return await _change(
+        cluster, name, lambda record: log_record.reclaimed(record, log_id, up_to, oldest)
+    )
+
+
+async def remove(cluster: Cluster, name: str, log_id: str) -> None:
+    """Remove the record of a log whose ledgers are all deleted; no error if it is gone already."""
+    where = path(cluster, name)
+
+    def decide(node: Versioned | None) -> update.Decision:
+        if node is None:
+            return update.Keep()
+        record = _read(cluster, where, node.value)
+        if record.id != log_id:
+            return update.Keep()  # it is gone, and another log has its name
+        if not record.deleting or not log_record.is_empty(record):
+            raise IllegalLogChange(f"log {name} still has ledgers: its record stays")
+        if record.next_page == 0 or log_names.begins_folder(record.next_page):
+            return update.RemoveNode()
+        folder = where + log_names.page_folder(record.next_page)
+        return update.RemoveNode([Delete(path=folder, version=None)])
+
+    await update.update(cluster.store, where, decide)
+    await pruning.prune(cluster.store, where, below=top(cluster))
+
+
+async def page(cluster: Cluster, name: str, record: LogRecord, number: int) -> LogPage | None:
+    """Read a page of a log; None: it was removed since the record was read."""
+    where = path(cluster, name) + log_names.page_path(number)
+    node = await cluster.store.get(where)
+    if node is None:
+        # A follower that is behind may show the record and not yet the page: one transaction wrote
+        # both, so what is no older than this call has the page, or has lost it again.
+        node = await cluster.store.get(where, sync=True)
+    if node is None:
+        return None
+    with stored_at(where, cluster.store.name):
+        found = log_record_format.parse_page(node.value, cluster.instance)
+    if found.log_id != record.id:
+        raise OtherIncarnation(
+            f"log {name} was deleted, and made anew: its record was {record.id}, and its pages are "
+            f"those of {found.log_id}; open it again"
+        )
+    return found
+
+
+async def search(
+    cluster: Cluster, name: str, record: LogRecord, is_before: Callable[[LogLedger], bool]
+) -> LogLedger | None:
+    """Give the first ledger of a log for which ``is_before`` is false; None: it is true for all.
+
+    In the order of ledgers, ``is_before`` must be true first and then false.
+    """
+    if record.ledgers and is_before(record.ledgers[0]):
+        return next((one for one in record.ledgers if not is_before(one)), None)
+    low, high = record.first_page, record.next_page
+    found = record.ledgers[0] if record.ledgers else None
+    while low < high:
+        middle = (low + high) // 2
+        read = await page(cluster, name, record, middle)
+        if read is None or is_before(read.ledgers[-1]):
+            low = middle + 1
+        else:
+            found = next(one for one in read.ledgers if not is_before(one))
+            high = middle
+    return found
+
+
+async def ledgers(
+    cluster: Cluster, name: str, record: LogRecord, first: LedgerId
+) -> AsyncGenerator[LogLedger, None]:
+    """Give the ledgers of a log from one on, in order, page by page."""
+    low, high = record.first_page, record.next_page
+    if record.ledgers and record.ledgers[0].id <= first:
+        low = high  # a tail asks for the newest, and reads no page
+    while low < high:
+        middle = (low + high) // 2
+        read = await page(cluster, name, record, middle)
+        if read is None or read.ledgers[-1].id < first:
+            low = middle + 1
+        else:
+            high = middle
+    for number in range(low, record.next_page):
+        read = await page(cluster, name, record, number)
+        for ledger in () if read is None else read.ledgers:
+            if ledger.id >= first:
+                yield ledger
+    for ledger in record.ledgers:
+        if ledger.id >= first:
+            yield ledger
+
+
+async def _make_folder(cluster: Cluster, folder: str) -> None:
+    """Make a node, and the missing nodes above it, whatever answer gets lost."""
+    if await cluster.store.exists(folder):
+        return
+    await _make_folder(cluster, parent_of(folder))
+    await update.update(
+        cluster.store,
+        folder,
+        lambda node: update.Store(b"") if node is None else update.Keep(),
+    )
+
+
+async def _oldest(cluster: Cluster, name: str, record: LogRecord) -> LogPage | None:
+    if record.first_page == record.next_page:
+        return None
+    return await page(cluster, name, record, record.first_page)
+
+
+async def _change(
+    cluster: Cluster, name: str, decide: _Decide, *, alongside: update.Alongside = update.nothing
+) -> LogRecord:
+    where = path(cluster, name)
+
+    def decide_bytes(node: Versioned | None) -> update.Decision:
+        if node is None:
+            raise _no_log(cluster, name)
+        before = _read(cluster, where, node.value)
+        change = decide(before)
+        if change.record == before:
+            return update.Keep()
+        value = log_record_format.render(change.record, cluster.instance)
+        return update.Store(value, _pages(cluster, where, change))
+
+    standing = await update.update(cluster.store, where, decide_bytes, alongside=alongside)
+    assert standing is not None, "an absent log raises"
+    return _read(cluster, where, standing.value)
+
+
+def _pages(cluster: Cluster, where: str, change: LogChange) -> list[Write]:
+    """Give the writes of the pages that change with a record."""
+    writes: list[Write] = []
+    for sealed in change.sealed:
+        if log_names.begins_folder(sealed.number):
+            writes.append(Create(path=where + log_names.page_folder(sealed.number)))
+        value = log_record_format.render_page(sealed, cluster.instance)
+        writes.append(Create(path=where + log_names.page_path(sealed.number), value=value))
+    if change.removed is not None:
+        writes.append(Delete(path=where + log_names.page_path(change.removed), version=0))
+        if log_names.ends_folder(change.removed):
+            writes.append(Delete(path=where + log_names.page_folder(change.removed), version=None))
+    return writes
+
+
+def _read(cluster: Cluster, where: str, raw: bytes) -> LogRecord:
+    with stored_at(where, cluster.store.name):
+        return log_record_format.parse(raw, cluster.instance)
+
+
+def _no_log(cluster: Cluster, name: str) -> NoLogError:
+    return NoLogError(f"there is no log {name} in {cluster}: it was deleted, or never created")

@@ -1,0 +1,123 @@
+"""A preflight as text for people, and as plain data for programs. Pure."""
+
+import json
+from collections.abc import Iterator
+
+from zonekeeper.operator.kubernetes.api import Json
+from zonekeeper.operator.plan.preflight import ObjectChange, ResourcePreflight, StepAhead
+from zonekeeper.operator.roll.last_copies import StepPrice
+from zonekeeper.placement.base import units
+
+NOTHING_CHANGED = "nothing was changed"
+
+
+def lines(found: ResourcePreflight) -> Iterator[str]:
+    """Give the text, line by line."""
+    for title, said in (
+        ("refused", found.refused),
+        ("warnings", found.warnings),
+        ("not seen", found.unseen),
+    ):
+        if said:
+            yield f"{title}:"
+            yield from (f"  {line}" for one in said for line in one.splitlines())
+    if not found.refused:
+        yield from _objects(found.changes)
+        yield from _steps(found)
+    yield NOTHING_CHANGED
+
+
+def plain(found: ResourcePreflight) -> Json:
+    """Give it as plain data."""
+    return {
+        "legal": not found.refused,
+        "refused": list(found.refused),
+        "warnings": list(found.warnings),
+        "notSeen": list(found.unseen),
+        "changes": [
+            {
+                "kind": one.kind,
+                "name": one.name,
+                "what": one.what,
+                "fields": [
+                    {"field": path, "from": before, "to": after}
+                    for path, before, after in one.fields
+                ],
+            }
+            for one in found.changes
+        ],
+        "steps": [
+            {
+                "unit": str(one.step.unit),
+                "bookies": list(one.step.bookies),
+                "text": str(one.step),
+                "copies": None if one.price is None else _plain_price(one.price),
+            }
+            for one in found.steps
+        ],
+        "leastMs": found.least_ms,
+        "mostMs": found.most_ms,
+    }
+
+
+def _plain_price(price: StepPrice) -> Json:
+    return {
+        "ledgers": price.ledgers,
+        "lastCopy": price.last_copy,
+        "unreadable": price.unreadable,
+        "unrecoverable": price.unrecoverable,
+        "first": price.first,
+    }
+
+
+def _objects(changes: tuple[ObjectChange, ...]) -> Iterator[str]:
+    if not changes:
+        yield "objects: none would change"
+        return
+    yield "objects:"
+    for one in changes:
+        yield f"  {one.what} {one.kind} {one.name}"
+        for path, before, after in one.fields:
+            yield f"    {path}: {_shown(before)} -> {_shown(after)}"
+
+
+def _steps(found: ResourcePreflight) -> Iterator[str]:
+    if not found.steps:
+        yield "roll: no bookie is made anew"
+        return
+    yield f"roll: {len(found.steps)} steps, one after the other:"
+    for number, one in enumerate(found.steps, 1):
+        yield f"  {number}. {one.step}"
+        yield f"     {_price(one)}"
+    assert found.update is not None, "a roll has its rules"
+    yield (
+        f"the roll takes {units.duration_text(found.least_ms)} of rest (update.bake, "
+        f"{units.duration_text(found.update.bake_ms)}, after each step) and the restarts of the "
+        f"steps, which were not measured. It is done, or has halted, within "
+        f"{units.duration_text(found.most_ms)} (update.deadline, "
+        f"{units.duration_text(found.update.deadline_ms)}, for each step), if no gate waits"
+    )
+    if found.update.paused:
+        yield "update.paused: no step begins"
+
+
+def _price(ahead: StepAhead) -> str:
+    price = ahead.price
+    if price is None:
+        return "what it leaves of ledgers is not known"
+    if not price.ledgers:
+        return "no ledger has a copy there"
+    said = [f"ledgers with a copy there: {price.ledgers}"]
+    if price.last_copy:
+        said.append(f"at their last copy: {price.last_copy} (the first: {price.first})")
+    if price.unreadable:
+        said.append(f"perhaps not readable: {price.unreadable}")
+    if price.unrecoverable:
+        said.append(f"not to be recovered for certain: {price.unrecoverable}")
+    if len(said) == 1:
+        said.append("each keeps two copies or more")
+    return "; ".join(said)
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else json.dumps(value, sort_keys=True)

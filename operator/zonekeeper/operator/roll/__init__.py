@@ -1,0 +1,1 @@
+"""The roll: in which order, and when, a changed template reaches the pods. Pure."""

@@ -1,0 +1,50 @@
+"""The volumes of a bookie: their kinds, and the least sizes at which it has room to work. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.operator.shapes import names
+from zonekeeper.placement.base import fields
+from zonekeeper.placement.base.fields import Problem
+from zonekeeper.wire.running.bookie_config import ARRIVAL_BYTES_MIN, CAPACITY_BYTES_MIN
+
+CLASS: Final = fields.Text(names.SUBDOMAIN, "the name of a storage class", "fast")
+SIZE: Final = fields.Text(r"[1-9][0-9]{0,5}(Mi|Gi|Ti)", "a whole number and Mi, Gi or Ti", "100Gi")
+_BYTES: Final = {"Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+_MIB: Final = _BYTES["Mi"]
+
+#: The least size of a volume that holds arrival segments beside all else, and of any other.
+WHOLE_MIB_MIN: Final = (CAPACITY_BYTES_MIN + ARRIVAL_BYTES_MIN) // _MIB
+PART_MIB_MIN: Final = CAPACITY_BYTES_MIN // _MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A volume's size, and its storage class; None: the default class."""
+
+    size: str
+    storage_class: str | None
+
+
+def too_small(least_mib: int) -> tuple[str, str]:
+    """Give the rule that a volume breaks, and what to do."""
+    return (
+        f"must be at least {least_mib}Mi, or the bookie has no room to work",
+        f"write {least_mib}Mi or more",
+    )
+
+
+def problems(size: object, journal_size: object) -> Iterator[Problem]:
+    """Find volumes that are too small; None: there is none, or its size cannot be read."""
+    whole = WHOLE_MIB_MIN if journal_size is None else PART_MIB_MIN
+    for path, given, least_mib in (
+        ("spec.storage.size", size, whole),
+        ("spec.storage.journal.size", journal_size, PART_MIB_MIN),
+    ):
+        if given is not None and _bytes(str(given)) < least_mib * _MIB:
+            yield Problem(path, fields.shown(given), *too_small(least_mib))
+
+
+def _bytes(size: str) -> int:
+    return int(size[:-2]) * _BYTES[size[-2:]]

@@ -1,0 +1,1 @@
+"""What one look sees of a cluster, and what is kept of earlier looks."""

@@ -1,0 +1,235 @@
+"""One look as one value: the resource, the objects that belong to it, and the root. Pure.
+
+A turn creates and deletes objects because of this value. So everything in it is read at the start
+of the turn, from the API server and the metadata store, and never from a cache.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from zonekeeper.operator.cluster import repair_objects
+from zonekeeper.operator.cluster.kept_spec import KeptSpec
+from zonekeeper.operator.cluster.owned_objects import controller_of
+from zonekeeper.operator.kubernetes.api import (
+    DEPLOYMENTS,
+    FINALIZER,
+    INSTANCE_LABEL,
+    REVISION_LABEL,
+    STATEFUL_SETS,
+    ZONE_LABEL,
+    Json,
+    ObjectKind,
+)
+from zonekeeper.operator.roots import roots
+from zonekeeper.operator.sight import pod_trouble
+from zonekeeper.operator.sight.formats_pod import FormatsPod
+from zonekeeper.operator.sight.holdings import Holdings
+from zonekeeper.operator.sight.ledger_sight import LedgerSight
+from zonekeeper.operator.sight.node_sight import NodeSight
+from zonekeeper.operator.sight.pod_trouble import PodTrouble
+from zonekeeper.operator.sight.watch_sight import WatchSight
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A bookie's pod."""
+
+    name: BookieId
+    zone: ZoneName
+    ready: bool
+    #: None: the pod is not bound to a node yet.
+    node: str | None
+    #: The revision of the StatefulSet's template that the pod was made from.
+    revision: str
+    #: The uid of the StatefulSet that made the pod; None: no object controls it.
+    controller: str | None
+    #: What keeps the pod from running; None: nothing that Kubernetes says.
+    trouble: PodTrouble | None = None
+    #: Another pod of the same name has another uid.
+    uid: str = ""
+    #: The pod is deleted, and its process may still run.
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairPod:
+    """The pod of an autorecovery process."""
+
+    name: str
+    zone: ZoneName
+    #: The Deployment that it is of.
+    deployment: str
+    ready: bool
+    #: What keeps the pod from running; None: nothing that Kubernetes says.
+    trouble: PodTrouble | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeClaim:
+    """The claim of a bookie's volume."""
+
+    uid: str
+    #: The instance whose data the volume holds; None: the claim lacks the label.
+    instance: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """Everything that one look has read."""
+
+    resource: Json
+    #: Objects with the cluster's label or with a name that it needs, by plural and name.
+    owned: Mapping[tuple[str, str], Json]
+    pods: tuple[Pod, ...]
+    #: The pods of autorecovery processes.
+    repairers: tuple[RepairPod, ...] = ()
+    #: The pods that ask images for their formats.
+    asked: tuple[FormatsPod, ...] = ()
+    #: The claims of bookies' volumes by name, also those of an earlier cluster.
+    claims: Mapping[str, VolumeClaim]
+    root: roots.Facts
+    #: The nodes that bookies stand on.
+    nodes: NodeSight = field(default_factory=NodeSight)
+    #: The specs that were legal once, the newest first; all but that one may be removed.
+    kept: tuple[KeptSpec, ...] = ()
+    #: What was seen of the zone watch, up to this look.
+    watched: WatchSight = field(default_factory=WatchSight)
+    #: What is known of bookies that the resource does not ask for.
+    holdings: Holdings = field(default_factory=Holdings)
+    #: The failures of the last turn's acts, in words.
+    failures: tuple[str, ...] = ()
+    #: The version of the operator that looks; empty: it is not known.
+    version: str = ""
+    #: Wall time.
+    wall_ms: int = 0
+    #: The time of the last look at which bookies, their starts or the gates were others than at the
+    #: look before, on the clock of ``watched``; None: no such look.
+    changed_ms: int | None = None
+    #: The ledgers, as they were read since that change; None: not read yet.
+    ledgers: LedgerSight | None = None
+
+    @property
+    def uid(self) -> str:
+        """The uid of this very resource; another resource of its name has another uid."""
+        return str(self.resource["metadata"]["uid"])
+
+    @property
+    def generation(self) -> int:
+        """The version of the spec."""
+        return int(self.resource["metadata"]["generation"])
+
+    @property
+    def leaving(self) -> bool:
+        """Is the resource deleted, so that only finalizers keep it?"""
+        return bool(self.resource["metadata"].get("deletionTimestamp"))
+
+    @property
+    def held(self) -> bool:
+        """Is the operator's finalizer on the resource?"""
+        return FINALIZER in (self.resource["metadata"].get("finalizers") or ())
+
+    @property
+    def status(self) -> Json:
+        """The status that an earlier turn wrote."""
+        found: Json = self.resource.get("status") or {}
+        return found
+
+    @property
+    def sets(self) -> dict[str, Json]:
+        """Give the StatefulSets that this resource controls, by name."""
+        return self._controlled(STATEFUL_SETS)
+
+    @property
+    def replicas(self) -> dict[str, int]:
+        """Give the number of bookies of each of these StatefulSets."""
+        return {name: int(item["spec"]["replicas"]) for name, item in self.sets.items()}
+
+    @property
+    def deployments(self) -> dict[str, Json]:
+        """Give the Deployments that this resource controls, by name."""
+        return self._controlled(DEPLOYMENTS)
+
+    @property
+    def instance(self) -> str | None:
+        """The instance that this resource was built as; None: it was not built yet."""
+        return self.status.get("instance")
+
+    def _controlled(self, kind: ObjectKind) -> dict[str, Json]:
+        return {
+            name: item
+            for (plural, name), item in sorted(self.owned.items())
+            if plural == kind.plural and controller_of(item) == self.uid
+        }
+
+
+def bookies(items: Iterable[Json], resource: Json, owned: Iterable[Json]) -> tuple[Pod, ...]:
+    """Read the pods that are bookies of this resource.
+
+    A pod is one if a StatefulSet of this resource controls it. A copy of a pod that a person made
+    has the same labels and is none. When the resource is deleted, its StatefulSets go before their
+    pods do; then a pod is a bookie by its name.
+    """
+    meta = resource["metadata"]
+    ours = {item["metadata"]["uid"] for item in owned if controller_of(item) == meta["uid"]}
+    found = tuple(map(pod, items))
+    if meta.get("deletionTimestamp"):
+        return tuple(one for one in found if _is_named_as_ours(one, meta["name"]))
+    return tuple(one for one in found if one.controller in ours)
+
+
+def _is_named_as_ours(found: Pod, cluster: str) -> bool:
+    return re.fullmatch(rf"{re.escape(f'{cluster}-{found.zone}')}-[0-9]+", found.name) is not None
+
+
+def repairers(items: Iterable[Json], cluster: str) -> tuple[RepairPod, ...]:
+    """Read the pods that are of the Deployments of this resource.
+
+    A ReplicaSet controls such a pod, and its name begins with the name of a Deployment. A copy of a
+    pod that a person made has the same labels and is none.
+    """
+    return tuple(found for item in items if (found := _repairer(item, cluster)) is not None)
+
+
+def _repairer(item: Json, cluster: str) -> RepairPod | None:
+    zone = item["metadata"].get("labels", {}).get(ZONE_LABEL, "")
+    deployment = repair_objects.deployment_name(cluster, zone)
+    for owner in item["metadata"].get("ownerReferences") or ():
+        if owner.get("controller") and str(owner.get("name", "")).startswith(f"{deployment}-"):
+            return RepairPod(
+                name=item["metadata"]["name"],
+                zone=ZoneName(zone),
+                deployment=deployment,
+                ready=_is_ready(item),
+                trouble=pod_trouble.of_pod(item),
+            )
+    return None
+
+
+def claim(item: Json) -> VolumeClaim:
+    """Read the claim of a volume."""
+    meta = item["metadata"]
+    return VolumeClaim(uid=meta["uid"], instance=meta.get("labels", {}).get(INSTANCE_LABEL))
+
+
+def pod(item: Json) -> Pod:
+    """Read a pod."""
+    meta = item["metadata"]
+    return Pod(
+        name=BookieId(meta["name"]),
+        zone=ZoneName(meta.get("labels", {}).get(ZONE_LABEL, "")),
+        ready=_is_ready(item),
+        node=item.get("spec", {}).get("nodeName"),
+        revision=meta.get("labels", {}).get(REVISION_LABEL, ""),
+        controller=controller_of(item),
+        uid=str(meta.get("uid", "")),
+        leaving=bool(meta.get("deletionTimestamp")),
+        trouble=pod_trouble.of_pod(item),
+    )
+
+
+def _is_ready(item: Json) -> bool:
+    conditions = item.get("status", {}).get("conditions") or ()
+    said = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return said and not item["metadata"].get("deletionTimestamp")

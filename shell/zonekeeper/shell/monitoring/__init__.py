@@ -1,0 +1,1 @@
+"""What is shipped for monitoring: the metrics that it uses, a dashboard, and alert rules."""

@@ -1,0 +1,134 @@
+"""Logs from an application's side: create, list, trim and delete them."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.client.lab import Lab, played
+from tests.log.logging_lab import NAME, SHORT, WallClock, numbers
+from zonekeeper.client.api.client import Client, Surroundings
+from zonekeeper.log.api.log_client import LogClient
+from zonekeeper.log.base.errors import NotInLog
+from zonekeeper.metadata.formats.log_names import BadLogNameError
+from zonekeeper.metadata.formats.log_record import LogDeleting, LogRules
+from zonekeeper.metadata.logs import logs
+from zonekeeper.metadata.logs.logs import LogExistsError, NoLogError
+from zonekeeper.placement.base.ids import LedgerId
+
+
+@asynccontextmanager
+async def connected(lab: Lab, name: str = "application") -> AsyncIterator[LogClient]:
+    async with lab.client(name) as client:
+        chance = random.Random(lab.chance.randrange(1 << 30))
+        yield LogClient(client, Surroundings(chance, WallClock()))
+
+
+async def fill(log: LogClient, count: int, name: str = NAME) -> None:
+    async with log.writer(name, address="10.0.0.7:80") as writer:
+        first = writer.next_sequence
+        for one in numbers(first, count):
+            await writer.append_and_wait(one, stored=True)
+
+
+async def sequences(log: LogClient, name: str = NAME) -> list[int]:
+    return [one.sequence async for many in log.reader(name).read() for one in many]
+
+
+async def ledgers(client: Client) -> list[LedgerId]:
+    return [one async for one in client.ledgers()]
+
+
+@played()
+async def test_a_log_is_created_written_and_read(lab: Lab) -> None:
+    async with connected(lab) as log:
+        await log.create(NAME)
+        with pytest.raises(LogExistsError):
+            await log.create(NAME)
+        with pytest.raises(BadLogNameError):
+            await log.create("a//b")
+        await fill(log, 5)
+        await fill(log, 5)
+        assert await sequences(log) == list(range(10))
+        record = await log.record(NAME)
+        assert record.writer is not None
+        assert (record.epoch, record.writer.zone, record.writer.address) == (2, "a", "10.0.0.7:80")
+
+
+@played()
+async def test_logs_are_listed_by_namespace(lab: Lab) -> None:
+    async with connected(lab) as log:
+        for name in (NAME, "orders/us-1", "plain"):
+            await log.create(name)
+        assert sorted([one async for one in log.namespaces()]) == ["", "orders"]
+        assert [one async for one in log.names()] == ["plain"]
+        assert sorted([one async for one in log.names("orders")]) == [NAME, "orders/us-1"]
+
+
+@played()
+async def test_rules_hold_from_the_next_ledger_on(lab: Lab) -> None:
+    async with connected(lab) as log:
+        await log.create(NAME)
+        await log.set_rules(NAME, LogRules(rotate_messages=3))
+        await fill(log, 9)
+        ends = [one.end and one.end.messages for one in (await log.record(NAME)).ledgers]
+        assert ends[:3] == [3, 3, 3]
+
+
+@played()
+async def test_a_trim_deletes_the_ledgers_below_the_start_and_no_other(lab: Lab) -> None:
+    async with connected(lab) as log:
+        await log.create(NAME, SHORT)
+        await fill(log, 35)
+        whole = [one.id for one in (await log.record(NAME)).ledgers]
+        await log.trim(NAME, 25)
+        assert await sequences(log) == list(range(25, 35))
+        assert await ledgers(log.client) == whole[2:]
+        await log.trim(NAME, 7)  # behind the start: nothing comes back, nothing goes
+        assert await ledgers(log.client) == whole[2:]
+        with pytest.raises(NotInLog):
+            await log.trim(NAME, 35)
+        await fill(log, 5)
+        assert await sequences(log) == list(range(25, 40))
+
+
+@played()
+async def test_a_log_is_deleted_with_its_ledgers_and_its_name_is_free(lab: Lab) -> None:
+    async with connected(lab) as log:
+        await log.create("other")
+        await fill(log, 3, "other")
+        kept = await ledgers(log.client)
+        await log.create(NAME, SHORT)
+        await fill(log, 35)
+
+        await log.delete(NAME)
+
+        assert await ledgers(log.client) == kept
+        with pytest.raises(NoLogError):
+            await log.delete(NAME)
+        with pytest.raises(NoLogError):
+            await fill(log, 1)
+        await log.create(NAME)
+        await fill(log, 2)
+        assert await sequences(log) == [0, 1]
+        assert await sequences(log, "other") == [0, 1, 2]
+
+
+@played()
+async def test_a_deletion_that_was_interrupted_is_continued(lab: Lab) -> None:
+    async with connected(lab) as log:
+        await log.create(NAME, SHORT)
+        await fill(log, 35)
+        record = await log.record(NAME)
+        await logs.begin_deletion(log.client.cluster, NAME, record.id)
+        await log.client.delete(record.ledgers[0].id)
+        with pytest.raises(LogDeleting):
+            await fill(log, 1)
+        with pytest.raises(LogDeleting):
+            await log.set_rules(NAME, SHORT)
+
+        await log.delete(NAME)
+
+        assert await ledgers(log.client) == []
+        assert [one async for one in log.namespaces()] == []

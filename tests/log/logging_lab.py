@@ -1,0 +1,77 @@
+"""Logs in a small cluster in virtual time: `tests.client.lab` with a log in it."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+from tests.client.lab import Lab
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.log.api import log_writer
+from zonekeeper.log.api.log_reader import LogReader, ReadMessage
+from zonekeeper.log.api.log_writer import LogWriter
+from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
+from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.logs import logs
+from zonekeeper.placement.base.ids import ZoneName
+
+NAME: Final = "orders/eu-1"
+LOG_ID: Final = "0f" * 16
+NEW: Final = LogRecord(id=LOG_ID, created_ms=1)
+#: Ledgers of ten messages: many rotations.
+SHORT: Final = LogRules(rotate_messages=10)
+#: A writer that never tells its LAC by itself.
+SILENT: Final = ClientConfig(zone=ZoneName("a"), quiet_ms=3_600_000)
+
+
+class WallClock:
+    """A wall clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+async def create(lab: Lab, rules: LogRules | None = None, name: str = NAME) -> None:
+    await logs.create(await lab.cluster(), name, replace(NEW, rules=rules or LogRules()))
+
+
+@asynccontextmanager
+async def writing(
+    client: Client, token: str = "first", wall: WallClock | None = None, budget: int = 64 << 20
+) -> AsyncIterator[LogWriter]:
+    mark = LogWriterMark(token=token, zone=ZoneName("a"))
+    async with log_writer.opened(
+        client, NAME, mark, wall or WallClock(), budget_bytes=budget
+    ) as writer:
+        yield writer
+
+
+def message(number: int) -> LogMessage:
+    return LogMessage(payload=b"message %d" % number, key=b"%d" % (number % 7))
+
+
+def numbers(first: int, count: int) -> Iterable[LogMessage]:
+    return map(message, range(first, first + count))
+
+
+async def read_all(client: Client, start: MessageId | None = None) -> list[ReadMessage]:
+    return [one async for many in LogReader(client, NAME).read(start) for one in many]
+
+
+async def check_whole(lab: Lab, count: int, reader: str = "auditor") -> list[ReadMessage]:
+    """Hold that a fresh reader sees exactly the messages 0 to ``count - 1``, in order."""
+    async with lab.client(reader) as client:
+        found = await read_all(client)
+    assert [one.message for one in found] == list(numbers(0, count))
+    assert [one.sequence for one in found] == list(range(count))
+    assert [one.id for one in found] == sorted({one.id for one in found})
+    return found
+
+
+async def record_of(lab: Lab) -> LogRecord:
+    return await logs.find(await lab.cluster(), NAME)

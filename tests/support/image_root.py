@@ -1,0 +1,49 @@
+"""What the Dockerfile makes, made without Docker: its first stage, line by line, in a folder.
+
+The installing is the Dockerfile's own. Two things differ: the folder stands in the place of
+``/opt/zonekeeper``, and the wheel is built with what is pinned here, not with the newest there is.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.repo import checkout
+from tests.support.checkout_root import ROOT
+
+#: What the image has where this makes a folder.
+PLACE = "/opt/zonekeeper"
+
+
+def dockerfile() -> str:
+    """Give the Dockerfile, each instruction in one line."""
+    return (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", "")
+
+
+def build_steps() -> list[str]:
+    """Give the commands of the image's first stage, each in one line."""
+    stage = dockerfile().split("\nFROM ")[1]
+    return [" ".join(step.split()) for step in re.findall(r"^RUN (.+)$", stage, re.MULTILINE)]
+
+
+def environment() -> dict[str, str]:
+    """Give the variables that the image sets, as the Dockerfile spells them."""
+    last = dockerfile().split("\nFROM ")[-1]
+    pairs = [
+        pair for line in re.findall(r"^ENV (.+)$", last, re.MULTILINE) for pair in line.split()
+    ]
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def made(folder: Path) -> Path:
+    """Do what the first stage does; give what stands for ``/opt/zonekeeper``."""
+    source, target, wheels = checkout.copy_to(folder / "source"), folder / "opt", folder / "w"
+    pip = [sys.executable, "-m", "pip"]
+    for step in build_steps():
+        here = step.replace(PLACE, str(target)).replace("/wheels", str(wheels))
+        here = re.sub(r"(^|&& )python ", rf"\1{sys.executable} ", here)
+        here = re.sub(r"(^|&& )pip ", rf"\1{' '.join(pip)} ", here).replace("--no-cache-dir ", "")
+        here = here.replace(" wheel ", " wheel --no-build-isolation ")
+        subprocess.run(["bash", "-euc", here], cwd=source, check=True)
+    return target
