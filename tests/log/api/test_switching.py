@@ -1,4 +1,4 @@
-"""A rotation in which something happens at each of its steps.
+"""An opening and a rotation, in which something happens at each step.
 
 A step is a request of the writer to the store, or items of its append stream at a bookie. Each play
 has a log of its own, whose ledgers take two messages. At one step something happens: the writer
@@ -50,12 +50,9 @@ class Steps:
     came: asyncio.Event = field(default_factory=asyncio.Event)
     #: Is the passage of the store's request at that step lost?
     loss: ExchangeLoss = ExchangeLoss.NOTHING
-    counting: bool = False
 
     def step(self) -> bool:
         """Count a step; is it the one?"""
-        if not self.counting:
-            return False
         self.seen += 1
         if self.seen == self.at:
             self.came.set()
@@ -114,7 +111,6 @@ class Play:
         """Be the first writer: append, hear of it, and close."""
         try:
             async with opened(self.client, self.name, "first") as writer:
-                self.steps.counting = True
                 async with asyncio.TaskGroup() as tasks:
                     for number in range(MESSAGES):
                         tasks.create_task(self._hear(writer, await writer.append(message(number))))

@@ -92,6 +92,22 @@ class LedgerChain:
         for ledger_id, end in ends:
             await self.end(ledger_id, end)
 
+    async def begin(self) -> Writer:
+        """Settle the log that was claimed, and give its next ledger.
+
+        A replicator may recover that ledger before its opening is there. While the record names
+        this writer, that is no takeover: the next ledger is made.
+        """
+        for attempts_left in reversed(range(_LEDGERS_MAX)):
+            await self.settle()
+            try:
+                return await self.next_ledger()
+            except client_errors.WriterStopped as error:
+                _logger.warning("log %s: its first ledger is settled: %s", self.name, error)
+                if attempts_left == 0:
+                    raise
+        raise AssertionError("the last attempt raises")
+
     async def next_ledger(self) -> Writer:
         """Make the next ledger, add it, and write its opening; every ledger before has an end."""
         writer = await self._added()
