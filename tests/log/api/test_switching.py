@@ -110,11 +110,13 @@ class Play:
     async def write(self) -> None:
         """Be the first writer: append, hear of it, and close."""
         try:
-            async with opened(self.client, self.name, "first") as writer:
-                async with asyncio.TaskGroup() as tasks:
-                    for number in range(MESSAGES):
-                        tasks.create_task(self._hear(writer, await writer.append(message(number))))
-                        await asyncio.sleep(0.002)
+            async with (
+                opened(self.client, self.name, "first") as writer,
+                asyncio.TaskGroup() as tasks,
+            ):
+                for number in range(MESSAGES):
+                    tasks.create_task(self._hear(writer, await writer.append(message(number))))
+                    await asyncio.sleep(0.002)
         except* (LogTaken, LogEnded) as errors:
             self.failure = errors
 

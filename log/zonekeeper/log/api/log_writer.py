@@ -35,6 +35,7 @@ from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.sessions import chain
 from zonekeeper.log.sessions.chain import LedgerChain
 from zonekeeper.log.sessions.running import RunningLedger
+from zonekeeper.log.writing.budget import ByteBudget
 from zonekeeper.log.writing.tally import LedgerTally
 from zonekeeper.log.writing.unsent import Unsent
 from zonekeeper.metadata.formats.log_record import LogTaken, LogWriterMark
@@ -44,7 +45,6 @@ from zonekeeper.placement.base.troubles import Trouble
 
 #: While so many batches are on their way, messages wait for the next one and fill it.
 IN_FLIGHT_MAX: Final = 3
-BUDGET_BYTES: Final = 64 << 20
 #: The pause after a failure that may pass; doubled each time, up to the second one.
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 2.0
@@ -61,15 +61,15 @@ async def opened(
     mark: LogWriterMark,
     wall_ms: Callable[[], int],
     *,
-    budget_bytes: int = BUDGET_BYTES,
+    budget: ByteBudget | None = None,
 ) -> AsyncIterator["LogWriter"]:
     """Open a log for writing, until the block ends; raises ``LogTaken`` if another was faster.
 
-    ``mark.token`` was drawn for this call. The end of the block closes the writer. Where the block
-    raises, the writer stops at once.
+    ``mark.token`` was drawn for this call. Without a ``budget`` the writer has one of its own. The
+    end of the block closes the writer. Where the block raises, the writer stops at once.
     """
     held = await chain.claimed(client, name, mark)
-    writer = LogWriter(held, await held.begin(), wall_ms, budget_bytes)
+    writer = LogWriter(held, await held.begin(), wall_ms, budget or ByteBudget())
     async with alongside(writer.run()):
         yield writer
         await writer.close()
@@ -83,11 +83,13 @@ class LogWriter:
         held: LedgerChain,
         first: Writer,
         wall_ms: Callable[[], int],
-        budget_bytes: int,
+        budget: ByteBudget,
     ) -> None:
         self._chain = held
         self._wall_ms = wall_ms
-        self._budget_bytes = budget_bytes
+        self._budget = budget
+        #: What of the budget this log has.
+        self._held_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._unsent = Unsent(held.next_sequence)
         self._changed = asyncio.Event()
@@ -130,6 +132,7 @@ class LogWriter:
         self._check()
         await self._until(lambda: self._has_room(size))
         sequence = self._unsent.append(message, size)
+        self._hold(self._unsent.used_bytes)
         self._ring()
         return sequence
 
@@ -177,6 +180,7 @@ class LogWriter:
 
     async def run(self) -> None:
         """Carry out the writing, until the writer is closed or has lost the log."""
+        self._budget.listen(self._ring)
         try:
             await self._write()
         except Trouble as error:
@@ -188,6 +192,8 @@ class LogWriter:
         finally:
             self._ended = True
             self._timer.cancel()
+            self._budget.forget(self._ring)
+            self._hold(0)
             self._ring()
 
     # ── the task ──
@@ -216,6 +222,7 @@ class LogWriter:
                 await self._chain.settle()
                 self._old = self._ahead = None
                 self._unsent.moved(self._chain.next_sequence)
+                self._hold(self._unsent.used_bytes)
                 self._visible = max(self._visible, self._unsent.acked)
                 self._ring()
                 if self._closing and not self._unsent.has_unsent:
@@ -310,6 +317,7 @@ class LogWriter:
                 return
             await ledger.writer.flushed(entry)
             self._unsent.confirmed(ledger.id, ledger.writer.last_confirmed)
+            self._hold(self._unsent.used_bytes)
             self._ring()
 
     async def _rotate(self, group: asyncio.TaskGroup) -> None:
@@ -406,8 +414,12 @@ class LogWriter:
     # ── what calls wait for ──
 
     def _has_room(self, size: int) -> bool:
-        used = self._unsent.used_bytes
-        return used == 0 or used + size <= self._budget_bytes
+        return self._budget.has_room(size, held_bytes=self._held_bytes)
+
+    def _hold(self, size_bytes: int) -> None:
+        """Hold so much of the budget."""
+        before, self._held_bytes = self._held_bytes, size_bytes
+        self._budget.change(size_bytes - before)
 
     def _ring(self) -> None:
         """Let every call that waits look again."""
