@@ -141,13 +141,13 @@ def _a_tail_skips_a_ledger() -> Sequence[Patch]:
     return [(LogReader, "_next", following)]
 
 
-def _the_old_ledger_is_finished_too_early() -> Sequence[Patch]:
-    original = LogWriter._is_confirmed
+def _ends_are_noted_before_the_old_ledger_is_confirmed() -> Sequence[Patch]:
+    async def finish(self: LogWriter, old: RunningLedger) -> None:
+        await self._chain.end(old.id, old.tally.end())
+        self._old = None
+        self._ring()
 
-    def is_confirmed(self: LogWriter, ledger: RunningLedger) -> bool:
-        return original(self, ledger) or ledger is self._old
-
-    return [(LogWriter, "_is_confirmed", is_confirmed)]
+    return [(LogWriter, "_finish", finish)]
 
 
 def _dropped_ledgers_stay_in_the_store() -> Sequence[Patch]:
@@ -198,8 +198,8 @@ SHOWN_BY: Final[dict[str, tuple[Callable[[], Sequence[Patch]], Callable[[], None
         _a_tail_skips_a_ledger,
         test_log_reader.test_a_follower_sees_every_message_over_rotations_and_takeovers,
     ),
-    "the old ledger is finished before it is confirmed": (
-        _the_old_ledger_is_finished_too_early,
+    "ends are noted before the old ledger is confirmed": (
+        _ends_are_noted_before_the_old_ledger_is_confirmed,
         test_old_ledger_late.test_nothing_of_the_new_ledger_is_acknowledged_or_shown_before_all_of_the_old_one,
     ),
     "dropped ledgers stay in the store": (

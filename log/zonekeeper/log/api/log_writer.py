@@ -118,6 +118,11 @@ class LogWriter:
         return self._chain.name
 
     @property
+    def is_downgraded(self) -> bool:
+        """Has the newest ledger only the log's minimum of quorums? For an alert."""
+        return self._chain.is_downgraded
+
+    @property
     def next_sequence(self) -> int:
         """The sequence of the next message that is appended."""
         return self._unsent.given

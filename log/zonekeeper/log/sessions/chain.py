@@ -19,6 +19,7 @@ A fence alone says nothing about who holds the log: a replicator, too, recovers 
 the record says it, and every step here asks the record.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Final
@@ -31,6 +32,7 @@ from zonekeeper.log.formats import openings
 from zonekeeper.log.formats.openings import ChainedOpening, Predecessor
 from zonekeeper.log.sessions import locating
 from zonekeeper.log.writing import joining
+from zonekeeper.log.writing.downgrading import Downgrading
 from zonekeeper.log.writing.joining import ClosedLedger
 from zonekeeper.metadata.formats import log_record
 from zonekeeper.metadata.formats.log_record import (
@@ -63,6 +65,9 @@ class LedgerChain:
         self.record = record
         self._client = client
         self._claim = claim
+        self._downgrading = Downgrading()
+        #: Has the newest ledger that was made less than the full quorums?
+        self.is_downgraded = False
 
     @property
     def next_sequence(self) -> int:
@@ -185,9 +190,7 @@ class LedgerChain:
     async def _added(self) -> Writer:
         cluster = self._client.cluster
         for attempts_left in reversed(range(_LEDGERS_MAX)):
-            writer = await self._client.create(
-                quorums=self.record.rules.quorums, custom={STAMP_KEY: self.name.encode()}
-            )
+            writer = await self._created()
             try:
                 self.record = await logs.add(cluster, self.name, self._claim, writer.ledger_id)
             except LedgerTooLow:
@@ -201,6 +204,31 @@ class LedgerChain:
             else:
                 return writer
         raise AssertionError("the last attempt raises")
+
+    async def _created(self) -> Writer:
+        """Create a ledger with the log's quorums, or with its minimum if they cannot be had."""
+        rules, custom = self.record.rules, {STAMP_KEY: self.name.encode()}
+        try:
+            writer = await self._client.create(quorums=rules.quorums, custom=custom)
+        except client_errors.NotEnoughBookies as error:
+            now_ms = int(asyncio.get_running_loop().time() * 1_000)
+            if not self._downgrading.may_be_less(rules, now_ms):
+                raise
+            writer = await self._client.create(quorums=rules.minimum, custom=custom)
+            if not self.is_downgraded:
+                _logger.warning(
+                    "log %s: its next ledger has only its minimum of quorums, %s: %s",
+                    self.name,
+                    rules.minimum,
+                    error,
+                )
+            self.is_downgraded = True
+        else:
+            if self.is_downgraded:
+                _logger.warning("log %s: its next ledger has full quorums again", self.name)
+            self._downgrading.full()
+            self.is_downgraded = False
+        return writer
 
     async def _closed(self, record: LogRecord, ledger: LogLedger) -> ClosedLedger:
         """Close a ledger, and read what says how it ended; no batch of one that is no part."""
