@@ -142,10 +142,11 @@ def _a_tail_skips_a_ledger() -> Sequence[Patch]:
 
 
 def _ends_are_noted_before_the_old_ledger_is_confirmed() -> Sequence[Patch]:
+    original = LogWriter._finish
+
     async def finish(self: LogWriter, old: RunningLedger) -> None:
         await self._chain.end(old.id, old.tally.end())
-        self._old = None
-        self._ring()
+        await original(self, old)
 
     return [(LogWriter, "_finish", finish)]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.client.lab import Lab, played
+from tests.client.lab import Lab, played, policy
 from tests.log.logging_lab import check_whole, create, message, record_of, writing
 from zonekeeper.metadata.formats.log_record import LogRules
 from zonekeeper.placement.base.quorums import Quorums
@@ -19,7 +19,7 @@ async def sizes_of(lab: Lab) -> list[int]:
         return [(await client.metadata(one.id)).ensemble_size for one in ledgers]
 
 
-@played(bookies_in={"a": 1, "b": 1, "c": 1})
+@played(bookies_in={"a": 1, "b": 1, "c": 1}, rules=policy(strict=False))
 async def test_a_log_is_downgraded_after_its_time_and_full_again_at_a_rotation(lab: Lab) -> None:
     await create(lab, RULES)
     async with lab.client() as client, writing(client) as writer:
@@ -45,16 +45,34 @@ async def test_a_log_is_downgraded_after_its_time_and_full_again_at_a_rotation(l
     await check_whole(lab, 9)
 
 
-@played(bookies_in={"a": 1, "b": 1, "c": 1})
+@played(bookies_in={"a": 1, "b": 1, "c": 1}, rules=policy(strict=False))
 async def test_without_a_minimum_the_log_is_never_downgraded(lab: Lab) -> None:
     await create(lab, LogRules(rotate_messages=3, quorums=FULL))
     async with lab.client() as client, writing(client) as writer:
         await writer.append_and_wait(message(0), stored=True)
         victim = next(one for one in lab.machines.values() if one.location.zone == "c")
         await victim.crash()
+        await asyncio.sleep(20)
         await writer.append_many(map(message, range(1, 6)))
         await asyncio.sleep(600)
         assert await sizes_of(lab) == [3]
+        assert not writer.is_downgraded
+        await victim.start()
+        await writer.stored(5)
+    await check_whole(lab, 6)
+
+
+@played(bookies_in={"a": 1, "b": 1, "c": 1})
+async def test_a_minimum_that_placement_refuses_is_passed_over(lab: Lab) -> None:
+    """The log waits for its full quorums then; its writer does not end."""
+    await create(lab, RULES)
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0), stored=True)
+        victim = next(one for one in lab.machines.values() if one.location.zone == "c")
+        await victim.crash()
+        await asyncio.sleep(20)
+        await writer.append_many(map(message, range(1, 6)))
+        await asyncio.sleep(600)
         assert not writer.is_downgraded
         await victim.start()
         await writer.stored(5)

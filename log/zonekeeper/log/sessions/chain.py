@@ -22,10 +22,12 @@ the record says it, and every step here asks the record.
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.base import boundary
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base.errors import LogDamaged
 from zonekeeper.log.formats import openings
@@ -148,7 +150,10 @@ class LedgerChain:
 
     async def end(self, ledger_id: LedgerId, end: LogLedgerEnd) -> None:
         """Note how a ledger has ended, for good."""
-        self.record = await logs.end(self._client.cluster, self.name, self._claim, ledger_id, end)
+        with self._at_store():
+            self.record = await logs.end(
+                self._client.cluster, self.name, self._claim, ledger_id, end
+            )
 
     def opening(self, sequence: int, before: Predecessor | None) -> bytes:
         """Build the opening of a ledger, whose first message has a sequence."""
@@ -163,19 +168,26 @@ class LedgerChain:
 
     async def id_of(self, sequence: int) -> MessageId:
         """Give the id of a message that the log has, by looking it up."""
-        record = await logs.find(self._client.cluster, self.name)
+        with self._at_store():
+            record = await logs.find(self._client.cluster, self.name)
         return await locating.by_sequence(self._client, self.name, record, sequence)
+
+    def _at_store(self) -> AbstractContextManager[None]:
+        """Translate the errors of the metadata store, as the client of ledgers does."""
+        return boundary.translated(f"log {self.name}")
 
     async def _look(self) -> None:
         """Read the record, no older than this call; raises ``LogTaken``."""
-        self.record = await logs.find(self._client.cluster, self.name)
+        with self._at_store():
+            self.record = await logs.find(self._client.cluster, self.name)
         log_record.check_claim(self.record, self._claim)
 
     async def _drop(self, dropped: Sequence[LogLedger]) -> None:
         """Take the last ledgers out of the record, the very last one first."""
         cluster = self._client.cluster
         for ledger in reversed(dropped):
-            self.record = await logs.drop(cluster, self.name, self._claim, ledger.id)
+            with self._at_store():
+                self.record = await logs.drop(cluster, self.name, self._claim, ledger.id)
             if ledger.sequence is None:
                 # No reader ever looked at it, as the ledger before it had no end.
                 await self._delete(ledger.id)
@@ -192,7 +204,8 @@ class LedgerChain:
         for attempts_left in reversed(range(_LEDGERS_MAX)):
             writer = await self._created()
             try:
-                self.record = await logs.add(cluster, self.name, self._claim, writer.ledger_id)
+                with self._at_store():
+                    self.record = await logs.add(cluster, self.name, self._claim, writer.ledger_id)
             except LedgerTooLow:
                 writer.halt()
                 await self._client.delete(writer.ledger_id, by="log")
@@ -214,7 +227,11 @@ class LedgerChain:
             now_ms = int(asyncio.get_running_loop().time() * 1_000)
             if not self._downgrading.may_be_less(rules, now_ms):
                 raise
-            writer = await self._client.create(quorums=rules.minimum, custom=custom)
+            try:
+                writer = await self._client.create(quorums=rules.minimum, custom=custom)
+            except client_errors.IllegalPlacement as refused:
+                _logger.warning("log %s: its minimum cannot be had: %s", self.name, refused)
+                raise error from refused
             if not self.is_downgraded:
                 _logger.warning(
                     "log %s: its next ledger has only its minimum of quorums, %s: %s",
@@ -257,7 +274,8 @@ class LedgerChain:
 
 async def claimed(client: Client, name: str, mark: LogWriterMark) -> LedgerChain:
     """Claim a log for a new writer; raises ``LogTaken`` if another one was faster."""
-    seen = await logs.find(client.cluster, name)
-    record = await logs.claim(client.cluster, name, seen, mark)
+    with boundary.translated(f"taking log {name}"):
+        seen = await logs.find(client.cluster, name)
+        record = await logs.claim(client.cluster, name, seen, mark)
     claim = LogClaim(log_id=record.id, epoch=record.epoch, token=mark.token)
     return LedgerChain(client, name, record, claim)
