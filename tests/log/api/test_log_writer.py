@@ -399,3 +399,14 @@ async def test_a_store_that_is_away_is_an_error_of_the_client_and_retryable(lab:
         async with writing(client, "again") as writer:
             await writer.append_and_wait(message(0))
     await check_whole(lab, 1)
+
+
+@played()
+async def test_a_long_run_of_appends_lets_the_loop_send(lab: Lab) -> None:
+    await create(lab)
+    async with lab.client() as client, writing(client) as writer:
+        ran: list[int] = []
+        asyncio.get_running_loop().call_soon(ran.append, 1)
+        for _ in range(20):
+            await writer.append(LogMessage(payload=bytes(1 << 16)))
+        assert ran

@@ -45,6 +45,9 @@ from zonekeeper.placement.base.troubles import Trouble
 
 #: While so many batches are on their way, messages wait for the next one and fill it.
 IN_FLIGHT_MAX: Final = 3
+#: After so many appended bytes ``append`` yields to the event loop once, or a long run of appends
+#: would keep the loop from sending until the budget is spent.
+TURN_BYTES: Final = 1 << 20
 #: The pause after a failure that may pass; doubled each time, up to the second one.
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 2.0
@@ -90,6 +93,7 @@ class LogWriter:
         self._budget = budget
         #: What of the budget this log has.
         self._held_bytes = 0
+        self._without_turn_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._unsent = Unsent(held.next_sequence)
         self._changed = asyncio.Event()
@@ -135,8 +139,15 @@ class LogWriter:
         """
         size = batches.size_bytes(message)
         self._check()
-        await self._until(lambda: self._has_room(size))
+        if self._without_turn_bytes >= TURN_BYTES:
+            self._without_turn_bytes = 0
+            await asyncio.sleep(0)
+            self._check()
+        if not self._has_room(size):
+            await self._until(lambda: self._has_room(size))
+            self._check()
         sequence = self._unsent.append(message, size)
+        self._without_turn_bytes += size
         self._hold(self._unsent.used_bytes)
         self._ring()
         return sequence
