@@ -31,6 +31,8 @@ from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers
 
+pytestmark = pytest.mark.simulation
+
 RULES: Final = LogRules(rotate_messages=2)
 #: Of the first writer: a rotation, and a part of the second ledger.
 MESSAGES: Final = 3
