@@ -19,11 +19,13 @@ from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import BUDGET_BYTES, LogWriter
+from zonekeeper.log.base import errors
 from zonekeeper.log.sessions import locating
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.logs import log_listing, logs
 from zonekeeper.metadata.store.background import together
 from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.policy import legality
 
 _ID_WORDS: Final = 4
 _WORD_BITS: Final = 32
@@ -45,7 +47,11 @@ class LogClient:
         self._surroundings = surroundings
 
     async def create(self, name: str, rules: LogRules | None = None) -> None:
-        """Create a log; raises ``LogExistsError`` or ``BadLogNameError``, and changes nothing."""
+        """Create a log; raises ``LogExistsError`` or ``BadLogNameError``, and changes nothing.
+
+        Raises ``BadLogRules`` for rules that no ledger could follow.
+        """
+        self._check(rules or LogRules())
         record = LogRecord(
             id=self._drawn(), created_ms=self._surroundings.wall_ms(), rules=rules or LogRules()
         )
@@ -76,7 +82,11 @@ class LogClient:
         return await logs.find(self.client.cluster, name)
 
     async def set_rules(self, name: str, rules: LogRules) -> None:
-        """Set the rules of a log. Its writer follows them from its next ledger on."""
+        """Set the rules of a log. Its writer follows them from its next ledger on.
+
+        Raises ``BadLogRules`` for rules that no ledger could follow.
+        """
+        self._check(rules)
         record = await self.record(name)
         await logs.rule(self.client.cluster, name, record.id, rules)
 
@@ -115,6 +125,25 @@ class LogClient:
         while step := await logs.reclaiming(cluster, name, await logs.find(cluster, name)):
             await together(self.client.delete(one, by="log") for one in step.ledgers)
             await logs.reclaimed(cluster, name, log_id, step.up_to)
+
+    def _check(self, rules: LogRules) -> None:
+        """Refuse limits that are no limits, and quorums that placement refuses."""
+        for what, limit in (
+            ("bytes of a ledger", rules.rotate_bytes),
+            ("messages of a ledger", rules.rotate_messages),
+            ("milliseconds of a ledger", rules.rotate_after_ms),
+            ("milliseconds that messages are kept", rules.keep_ms),
+            ("bytes that are kept", rules.keep_bytes),
+        ):
+            if limit is not None and limit < 1:
+                raise errors.BadLogRules(f"{limit} {what}: it must be 1 or more")
+        if rules.quorums is not None:
+            judged = legality.judge(rules.quorums, self.client.bookies.policy.placement)
+            for broken in judged.refusals:
+                raise errors.BadLogRules(
+                    f"quorums {rules.quorums}: {broken.reason} (for example: {broken.example}); "
+                    "nothing was changed"
+                )
 
     def _drawn(self) -> str:
         """Draw an id: 32 hexadecimal digits."""
