@@ -22,6 +22,7 @@ from zonekeeper.metadata.formats.log_record import LogDeleting, LogLedger, LogRe
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
 from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.wire.formats.entries import Entry
 
 
@@ -155,7 +156,7 @@ class LogReader:
         while True:
             ledger = await self._next(record, following)
             if start is not None and (ledger is None or ledger.id != start.ledger):
-                raise locating.foreign(self.name, start)
+                raise self._lacking(await self._record(), start)
             if ledger is None or ledger.sequence is None:
                 if not follow:
                     return
@@ -169,6 +170,12 @@ class LogReader:
                     return
                 record = await self._settled(record, ledger.id)
             following, start = LedgerId(ledger.id + 1), None
+
+    def _lacking(self, now: LogRecord, start: MessageId) -> Trouble:
+        """Give the error for a message whose ledger the log does not have, or not any more."""
+        if now.start is not None and start < now.start:
+            return locating.trimmed(self.name, now, f"message {start}")
+        return locating.foreign(self.name, start)
 
     async def _next(self, record: LogRecord, following: LedgerId) -> LogLedger | None:
         """Give the first ledger from one on that the record has."""

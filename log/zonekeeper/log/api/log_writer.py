@@ -61,8 +61,7 @@ async def opened(
     raises, the writer stops at once.
     """
     held = await chain.claimed(client, name, mark)
-    await held.settle()
-    writer = LogWriter(held, await held.next_ledger(), wall_ms, budget_bytes)
+    writer = LogWriter(held, await held.begin(), wall_ms, budget_bytes)
     async with alongside(writer.run()):
         yield writer
         await writer.close()

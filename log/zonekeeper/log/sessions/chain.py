@@ -79,6 +79,21 @@ class LedgerChain:
             for dropped in reversed(self.record.unended):
                 self.record = await logs.drop(cluster, self.name, self._claim, dropped.id)
 
+    async def begin(self) -> Writer:
+        """Settle the log that was claimed, and give its next ledger.
+
+        The ledger may be recovered before its opening is written: by the next writer, whose claim
+        the settling finds, or by a replicator, which is no takeover.
+        """
+        for attempts_left in reversed(range(_LEDGERS_MAX)):
+            await self.settle()
+            try:
+                return await self.next_ledger()
+            except client_errors.WriterStopped:
+                if attempts_left == 0:
+                    raise
+        raise AssertionError("the last attempt raises")
+
     async def next_ledger(self) -> Writer:
         """Make the next ledger, add it, and write its opening; every ledger before has an end."""
         writer, record = await self._added()
