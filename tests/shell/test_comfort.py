@@ -22,7 +22,7 @@ from zonekeeper.shell.main import main
 
 #: The commands on a live cluster.
 LIVE = (
-    *("audit", "autorecovery", "bookies", "ledger", "maintenance"),
+    *("audit", "autorecovery", "bookies", "ledger", "log", "maintenance"),
     *("plan", "policy", "timeline", "top", "zones"),
 )
 LIMIT_S = 60

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.processes
 LIMIT_S = 300
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 #: Pages with programs for a cluster without Spark and Kubernetes.
-PAGES = ("README.md", "docs/client.md", "docs/local.md")
+PAGES = ("README.md", "docs/client.md", "docs/local.md", "docs/log-streams.md")
 #: What stands behind a snippet that has no address, and is a function of a reader.
 CALLED = """
 from zonekeeper.client import connect

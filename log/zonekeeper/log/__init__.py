@@ -4,7 +4,7 @@ A ledger ends with its writer. A log is a chain of ledgers, and outlives its wri
 
 Applications import from here, and from nowhere below::
 
-    from zonekeeper.log import LogMessage, LogRules, connect
+    from zonekeeper.log import LogMessage, LogRules, blocking, connect
 
 A name is loaded when it is first used, as in ``zonekeeper.client``.
 """
@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from zonekeeper.log.api import blocking
     from zonekeeper.log.api.log_client import LogClient, connect
     from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
     from zonekeeper.log.api.log_writer import LogWriter
@@ -30,6 +31,7 @@ __all__ = (
     "MessageId",
     "ReadMessage",
     "ReadMessages",
+    "blocking",
     "connect",
     "errors",
 )
@@ -44,6 +46,7 @@ _HOMES: Final = {
     "MessageId": "zonekeeper.metadata.formats.message_ids",
     "ReadMessage": "zonekeeper.log.api.log_reader",
     "ReadMessages": "zonekeeper.log.api.log_reader",
+    "blocking": "zonekeeper.log.api.blocking",
     "connect": "zonekeeper.log.api.log_client",
     "errors": "zonekeeper.log.base.errors",
 }

@@ -10,12 +10,13 @@ from tests.client.lab import Lab, played
 from tests.log.logging_lab import NAME, SHORT, WallClock, numbers
 from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.log.api.log_client import LogClient
-from zonekeeper.log.base.errors import NotInLog
+from zonekeeper.log.base.errors import BadLogRules, NotInLog
 from zonekeeper.metadata.formats.log_names import BadLogNameError
 from zonekeeper.metadata.formats.log_record import LogDeleting, LogRules
 from zonekeeper.metadata.logs import logs
 from zonekeeper.metadata.logs.logs import LogExistsError, NoLogError
 from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.placement.base.quorums import Quorums
 
 
 @asynccontextmanager
@@ -74,6 +75,30 @@ async def test_rules_hold_from_the_next_ledger_on(lab: Lab) -> None:
         await fill(log, 9)
         ends = [one.end and one.end.messages for one in (await log.record(NAME)).ledgers]
         assert ends[:3] == [3, 3, 3]
+
+
+@played()
+@pytest.mark.parametrize(
+    "rules",
+    [
+        LogRules(rotate_bytes=0),
+        LogRules(rotate_messages=-1),
+        LogRules(rotate_after_ms=0),
+        LogRules(keep_ms=0),
+        LogRules(keep_bytes=0),
+        LogRules(quorums=Quorums(ensemble=1, write=1, ack=1)),
+    ],
+)
+async def test_rules_that_no_ledger_could_follow_are_refused(lab: Lab, rules: LogRules) -> None:
+    async with connected(lab) as log:
+        with pytest.raises(BadLogRules):
+            await log.create(NAME, rules)
+        with pytest.raises(NoLogError):
+            await log.record(NAME)
+        await log.create(NAME, SHORT)
+        with pytest.raises(BadLogRules):
+            await log.set_rules(NAME, rules)
+        assert (await log.record(NAME)).rules == SHORT
 
 
 @played()

@@ -1,6 +1,7 @@
 """Readers of a log: from anywhere on, over rotations and takeovers, each message once."""
 
 import asyncio
+import random
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
@@ -22,7 +23,8 @@ from tests.log.logging_lab import (
     record_of,
     writing,
 )
-from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.client import Client, Surroundings
+from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage
 from zonekeeper.log.base.errors import LogDamaged, LogTrimmed, NotInLog
 from zonekeeper.log.formats import batches, openings
@@ -263,6 +265,67 @@ async def test_what_is_not_in_the_log_is_refused(lab: Lab) -> None:
         await logs.begin_deletion(client.cluster, NAME, LOG_ID)
         with pytest.raises(LogDeleting):
             await read_all(client)
+
+
+@played()
+async def test_an_id_that_the_log_does_not_have_is_refused(lab: Lab) -> None:
+    """A ledger of another log, and one that was given out to no log; an entry and a place ahead."""
+    await create(lab, SHORT)
+    await create(lab, SHORT, "other")
+    await fill(lab, 0, 15, "first")
+    async with lab.client() as client:
+        writer = await client.create()
+        writer.halt()
+        foreign = writer.ledger_id
+    await fill(lab, 15, 15, "second")
+    found = await check_whole(lab, 30)
+    async with lab.client("reader") as client:
+        reader = LogReader(client, NAME)
+        for one in found:
+            assert await reader.sequence_of(one.id) == one.sequence
+        last = found[-1].id
+        for wrong in (
+            MessageId(foreign, EntryId(1), 0),
+            MessageId(LedgerId(1 << 40), last.entry, 0),
+        ):
+            with pytest.raises(NotInLog, match="is not one of its ledgers"):
+                await reader.sequence_of(wrong)
+        with pytest.raises(NotInLog, match="is not one of its ledgers"):
+            await read_all(client, MessageId(foreign, EntryId(1), 0))
+        for wrong in (
+            MessageId(last.ledger, EntryId(last.entry + 1), 0),
+            MessageId(last.ledger, EntryId(0), 0),
+            MessageId(last.ledger, last.entry, last.index + 1),
+        ):
+            with pytest.raises(NotInLog, match="or not yet"):
+                await reader.sequence_of(wrong)
+        await LogClient(client, Surroundings(random.Random(1), WallClock())).trim(NAME, 12)
+        with pytest.raises(LogTrimmed):
+            await reader.sequence_of(found[11].id)
+        assert await reader.sequence_of(found[12].id) == 12
+
+
+@played()
+async def test_the_end_is_what_readers_see_and_the_latest_place_is_behind_it(lab: Lab) -> None:
+    await create(lab, SHORT)
+    async with lab.client("reader") as client:
+        reader = LogReader(client, NAME)
+        latest = await reader.latest()
+        assert (await reader.end(), latest) == (0, None)
+        for round_ in range(1, 4):
+            async with (
+                lab.client(f"writer {round_}") as other,
+                writing(other, str(round_)) as writer,
+            ):
+                for number in range(12 * round_ - 12, 12 * round_):
+                    await writer.append_and_wait(message(number))
+                    assert await reader.end() == number + 1
+                latest = await reader.latest()
+                assert await read_all(client, latest) == []
+            assert await reader.end() == 12 * round_
+            assert await read_all(client, latest) == []
+        await fill(lab, 36, 3, "last")
+        assert [one.sequence for one in await read_all(client, latest)] == [36, 37, 38]
 
 
 @played()

@@ -12,13 +12,15 @@ No object here can be sent to another process. Send the address and the ``Client
 each batch.
 """
 
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, closing, contextmanager
 from functools import partial
 from types import TracebackType
-from typing import NoReturn, Self, TypeVar
+from typing import Self
 
 from zonekeeper.client.api import client, exit_flush, loop_thread, reader, tail, writer
+from zonekeeper.client.api.exit_flush import Lacking
+from zonekeeper.client.api.loop_objects import LoopObject, streamed
 from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.api.reader import ReadBatch
 from zonekeeper.client.api.tail import TailPlace
@@ -35,8 +37,6 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.formats.entries import Entry
 
-Item = TypeVar("Item")
-
 
 @contextmanager
 def connect(uri: str, config: ClientConfig | None = None) -> Iterator["Client"]:
@@ -48,29 +48,17 @@ def connect(uri: str, config: ClientConfig | None = None) -> Iterator["Client"]:
 @contextmanager
 def over(opening: AbstractAsyncContextManager[client.Client]) -> Iterator["Client"]:
     """Give a client over an async client, which is opened, used and closed on the loop."""
-    with loop_thread.opened(opening) as (opened, calls), exit_flush.watched(opened, calls):
-        yield Client(opened, calls)
+    with loop_thread.opened(opening) as (opened, calls):
+
+        async def flush(most_s: float) -> Lacking:
+            lacking = await opened.flush_within(most_s)
+            return {(f"ledger {each}", "entries"): many for each, many in lacking.items()}
+
+        with exit_flush.watched(flush, calls):
+            yield Client(opened, calls)
 
 
-class _Local:
-    """An object that belongs to one process and its loop."""
-
-    def __init__(self, calls: Calls, of: object) -> None:
-        self._calls = calls
-        #: The object on the loop.
-        self._of = of
-
-    def __repr__(self) -> str:
-        return f"<blocking {repr(self._of)[1:]}"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            f"a blocking {type(self).__name__} lives in one process: send the address and the "
-            "settings, and connect there"
-        )
-
-
-class Client(_Local):
+class Client(LoopObject):
     """See ``client.Client``. Make it with ``connect``."""
 
     def __init__(self, opened: client.Client, calls: Calls) -> None:
@@ -138,10 +126,10 @@ class Client(_Local):
 
     def ledgers(self) -> Generator[LedgerId, None, None]:
         """List all ledgers in the order of their ids."""
-        return _stream(self._calls, self._client.ledgers)
+        return streamed(self._calls, self._client.ledgers)
 
 
-class Writer(_Local):
+class Writer(LoopObject):
     """See ``writer.Writer``. Closing it closes the ledger; ``with`` does."""
 
     def __init__(self, made: writer.Writer, calls: Calls) -> None:
@@ -238,7 +226,7 @@ class Writer(_Local):
             self._calls.do(lambda: self._writer.__aexit__(kind, error, trace))
 
 
-class Reader(_Local):
+class Reader(LoopObject):
     """See ``reader.Reader``."""
 
     def __init__(self, opened: reader.Reader, calls: Calls) -> None:
@@ -276,7 +264,7 @@ class Reader(_Local):
 
     def read(self, first: int = 0, last: int | None = None) -> Generator[ReadBatch, None, None]:
         """Read entries from ``first`` to ``last`` (None: ``last_confirmed``), in batches."""
-        return _stream(self._calls, lambda: self._reader.read(first, last))
+        return streamed(self._calls, lambda: self._reader.read(first, last))
 
     def read_entries(self, first: int = 0, last: int | None = None) -> Generator[Entry, None, None]:
         """Read like ``read``, entry by entry."""
@@ -288,14 +276,14 @@ class Reader(_Local):
         self, first: int = 0, last: int | None = None
     ) -> Generator[ReadBatch, None, None]:
         """UNSAFE: also read entries beyond the confirmed end. They may vanish or change."""
-        return _stream(self._calls, lambda: self._reader.read_unconfirmed(first, last))
+        return streamed(self._calls, lambda: self._reader.read_unconfirmed(first, last))
 
     def follow(self, first: int = 0) -> "Tail":
         """Follow an open ledger from an entry on, until it is closed and all entries are given."""
         return Tail(self._calls.do_now(lambda: self._reader.follow(first)), self._calls)
 
 
-class Tail(_Local):
+class Tail(LoopObject):
     """See ``tail.Tail``. A wait that is interrupted loses no entry: the next call goes on.
 
     An entry counts as given when this thread takes it, not when the loop has it. So the place is
@@ -369,24 +357,6 @@ class Tail(_Local):
             self._calls.drop(self._fetched.abandon)
         else:
             self.close()
-
-
-def _stream(
-    calls: Calls, begin: Callable[[], AsyncGenerator[Item, None]]
-) -> Generator[Item, None, None]:
-    """Iterate over a stream that is produced on the loop.
-
-    A half-read stream is closed by the loop once nothing refers to it, like all async generators.
-    This function does not wait for that close: the garbage collector may close this generator, in
-    any thread.
-    """
-    stream = begin()
-
-    async def following() -> Item | None:
-        return await anext(stream, None)
-
-    while (item := calls.do(following)) is not None:
-        yield item
 
 
 def _portions(many: Iterable[Data]) -> Iterator[list[bytes]]:

@@ -40,6 +40,7 @@ Item = TypeVar("Item")
 
 #: What ends on the loop within a limit has this long to tell it to another thread.
 _ANSWERED_S: Final = 1.0
+_ENDED: Final = "the client has ended: connect again; this call was not begun"
 
 
 class Calls:
@@ -57,6 +58,13 @@ class Calls:
     def forked(self) -> bool:
         """Is this a copy in a process that was forked?"""
         return os.getpid() != self._process
+
+    def check(self) -> None:
+        """Refuse a copy in a forked process, and a block that has ended."""
+        if self.forked:
+            raise ForkedAfterUse
+        if self._ended:
+            raise ClientEnded(_ENDED, maybe_applied=False)
 
     def now_s(self) -> float:
         """Give the loop's time; any thread may ask."""
@@ -120,17 +128,13 @@ class Calls:
             cancel()
 
     def _begin(self, work: Callable[[], Coroutine[None, None, Result]]) -> Future[Result]:
-        if self.forked:
-            raise ForkedAfterUse
-        ended = "the client has ended: connect again; this call was not begun"
-        if self._ended:
-            raise ClientEnded(ended, maybe_applied=False)
+        self.check()
         asked = work()
         try:
             answer = asyncio.run_coroutine_threadsafe(asked, self._loop)
         except RuntimeError:  # the loop has ended meanwhile
             asked.close()
-            raise ClientEnded(ended, maybe_applied=False) from None
+            raise ClientEnded(_ENDED, maybe_applied=False) from None
         self._running.add(answer.cancel)
         answer.add_done_callback(lambda done: self._running.discard(done.cancel))
         if self._ended:  # since the check above: ``end`` may have missed this call

@@ -19,23 +19,30 @@ from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import LogWriter
+from zonekeeper.log.base import errors
 from zonekeeper.log.sessions import locating
 from zonekeeper.log.writing.budget import BUDGET_BYTES, ByteBudget
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.logs import log_listing, logs
 from zonekeeper.metadata.store.background import together
 from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.policy import legality
 
 _ID_WORDS: Final = 4
 _WORD_BITS: Final = 32
 
 
 @asynccontextmanager
-async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator["LogClient"]:
-    """Give a client of the logs of the cluster at a metadata address, until the block ends."""
+async def connect(
+    uri: str, config: ClientConfig | None = None, *, budget_bytes: int = BUDGET_BYTES
+) -> AsyncIterator["LogClient"]:
+    """Give a client of the logs of the cluster at a metadata address, until the block ends.
+
+    ``budget_bytes``: what all writers of this client together may hold.
+    """
     surroundings = Surroundings(random.SystemRandom(), lambda: time.time_ns() // 1_000_000)
     async with clients.connect(uri, config) as client:
-        yield LogClient(client, surroundings)
+        yield LogClient(client, surroundings, budget_bytes=budget_bytes)
 
 
 class LogClient:
@@ -50,7 +57,11 @@ class LogClient:
         self._surroundings = surroundings
 
     async def create(self, name: str, rules: LogRules | None = None) -> None:
-        """Create a log; raises ``LogExistsError`` or ``BadLogNameError``, and changes nothing."""
+        """Create a log; raises ``LogExistsError`` or ``BadLogNameError``, and changes nothing.
+
+        Raises ``BadLogRules`` for rules that no ledger could follow.
+        """
+        self._check(rules or LogRules())
         record = LogRecord(
             id=self._drawn(), created_ms=self._surroundings.wall_ms(), rules=rules or LogRules()
         )
@@ -79,7 +90,11 @@ class LogClient:
         return await logs.find(self.client.cluster, name)
 
     async def set_rules(self, name: str, rules: LogRules) -> None:
-        """Set the rules of a log. Its writer follows them from its next ledger on."""
+        """Set the rules of a log. Its writer follows them from its next ledger on.
+
+        Raises ``BadLogRules`` for rules that no ledger could follow.
+        """
+        self._check(rules)
         record = await self.record(name)
         await logs.rule(self.client.cluster, name, record.id, rules)
 
@@ -118,6 +133,25 @@ class LogClient:
         while step := await logs.reclaiming(cluster, name, await logs.find(cluster, name)):
             await together(self.client.delete(one, by="log") for one in step.ledgers)
             await logs.reclaimed(cluster, name, log_id, step.up_to)
+
+    def _check(self, rules: LogRules) -> None:
+        """Refuse limits that are no limits, and quorums that placement refuses."""
+        for what, limit in (
+            ("bytes of a ledger", rules.rotate_bytes),
+            ("messages of a ledger", rules.rotate_messages),
+            ("milliseconds of a ledger", rules.rotate_after_ms),
+            ("milliseconds that messages are kept", rules.keep_ms),
+            ("bytes that are kept", rules.keep_bytes),
+        ):
+            if limit is not None and limit < 1:
+                raise errors.BadLogRules(f"{limit} {what}: it must be 1 or more")
+        if rules.quorums is not None:
+            judged = legality.judge(rules.quorums, self.client.bookies.policy.placement)
+            for broken in judged.refusals:
+                raise errors.BadLogRules(
+                    f"quorums {rules.quorums}: {broken.reason} (for example: {broken.example}); "
+                    "nothing was changed"
+                )
 
     def _drawn(self) -> str:
         """Draw an id: 32 hexadecimal digits."""

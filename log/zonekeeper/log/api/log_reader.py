@@ -23,6 +23,7 @@ from zonekeeper.metadata.formats.log_record import LogDeleting, LogLedger, LogRe
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
 from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.wire.formats.entries import Entry
 
 
@@ -73,6 +74,53 @@ class LogReader:
         """Give the id of the message with a sequence."""
         return await locating.by_sequence(self._client, self.name, await self._record(), sequence)
 
+    async def sequence_of(self, message_id: MessageId) -> int:
+        """Give the sequence of the message with an id; raises ``NotInLog``, or ``LogTrimmed``."""
+        record = await self._record()
+        return await locating.sequence_of(self._client, self.name, record, message_id)
+
+    async def latest(self) -> MessageId | None:
+        """Give the place behind the last message that a reader sees now; None: there is none yet.
+
+        Reading from there on gives what comes later.
+        """
+        record = await self._record()
+        ledger = await self._newest(record)
+        if ledger is None:
+            return record.start
+        return MessageId(ledger.id, EntryId(await self._last_entry(ledger) + 1), 0)
+
+    async def end(self) -> int:
+        """Give the sequence that follows the last message that a reader sees now."""
+        record = await self._record()
+        ledger = await self._newest(record)
+        if ledger is None or ledger.sequence is None:
+            return record.start_sequence
+        if ledger.end is not None:
+            return ledger.sequence + ledger.end.messages
+        reader = await locating.reader_of(self._client, self.name, ledger.id)
+        if reader.last_confirmed <= locating.OPENING_ENTRY:
+            return ledger.sequence
+        batch = await locating.batch_of(reader, reader.last_confirmed)
+        return ledger.sequence + batch.place + len(batch)
+
+    async def _newest(self, record: LogRecord) -> LogLedger | None:
+        """Give the last ledger that is a part of the log for good; None: there is none."""
+        for ledger in reversed(record.ledgers):
+            if ledger.sequence is None:
+                continue
+            if ledger.end is not None:
+                return ledger
+            reader = await locating.reader_of(self._client, self.name, ledger.id)
+            if await self._is_part(record, ledger, reader, follow=False):
+                return ledger
+        return None
+
+    async def _last_entry(self, ledger: LogLedger) -> EntryId:
+        if ledger.end is not None:
+            return ledger.end.last_entry
+        return (await locating.reader_of(self._client, self.name, ledger.id)).last_confirmed
+
     async def at_time(self, wall_ms: int) -> MessageId | None:
         """Give the first message that may be of a time or later; None: there is none yet."""
         return await locating.by_time(self._client, self.name, await self._record(), wall_ms)
@@ -108,6 +156,8 @@ class LogReader:
             raise errors.NotInLog(f"log {self.name}: {start} is ahead of its end")
         while True:
             ledger = await self._next(record, following)
+            if start is not None and (ledger is None or ledger.id != start.ledger):
+                raise self._lacking(await self._record(), start)
             if ledger is None or ledger.sequence is None:
                 if not follow:
                     return
@@ -131,6 +181,12 @@ class LogReader:
         record = await self._record()
         if record.start is not None and ledger_id < record.start.ledger:
             raise locating.trimmed(self.name, record, f"ledger {ledger_id}") from error
+
+    def _lacking(self, now: LogRecord, start: MessageId) -> Trouble:
+        """Give the error for a message whose ledger the log does not have, or not any more."""
+        if now.start is not None and start < now.start:
+            return locating.trimmed(self.name, now, f"message {start}")
+        return locating.foreign(self.name, start)
 
     async def _next(self, record: LogRecord, following: LedgerId) -> LogLedger | None:
         """Give the first ledger from one on that the record has."""

@@ -131,6 +131,11 @@ class LogWriter:
         """The sequence of the next message that is appended."""
         return self._unsent.given
 
+    @property
+    def first_unstored(self) -> int:
+        """The messages below this sequence are stored."""
+        return self._unsent.acked
+
     async def append(self, message: LogMessage) -> int:
         """Append a message, and give its sequence; wait only while the byte budget is spent.
 

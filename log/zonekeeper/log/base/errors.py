@@ -39,3 +39,7 @@ class NotInLog(Refusal, ValueError):
 
 class NotAppended(Refusal, ValueError):
     """The sequence was never given out by this writer."""
+
+
+class BadLogRules(Refusal, ValueError):
+    """The rules cannot be those of a log; nothing was changed."""

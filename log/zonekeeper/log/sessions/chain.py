@@ -102,8 +102,8 @@ class LedgerChain:
     async def begin(self) -> Writer:
         """Settle the log that was claimed, and give its next ledger.
 
-        A replicator may recover that ledger before its opening is there. While the record names
-        this writer, that is no takeover: the next ledger is made.
+        The ledger may be recovered before its opening is written: by the next writer, whose claim
+        the settling finds, or by a replicator, which is no takeover.
         """
         for attempts_left in reversed(range(_LEDGERS_MAX)):
             await self.settle()

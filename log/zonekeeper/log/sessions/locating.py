@@ -64,6 +64,32 @@ async def by_sequence(client: Client, name: str, record: LogRecord, sequence: in
     raise NotInLog(f"log {name}: message {sequence} is ahead of its end; nothing was read")
 
 
+async def sequence_of(client: Client, name: str, record: LogRecord, message_id: MessageId) -> int:
+    """Give the sequence of the message with an id; raises ``NotInLog`` if the log lacks it."""
+    if record.start is not None and message_id < record.start:
+        raise trimmed(name, record, f"message {message_id}")
+    ledger = await logs.search(client.cluster, name, record, lambda one: one.id < message_id.ledger)
+    if ledger is None or ledger.id != message_id.ledger or ledger.sequence is None:
+        raise foreign(name, message_id)
+    reader = await reader_of(client, name, ledger.id)
+    if OPENING_ENTRY < message_id.entry <= reader.last_confirmed:
+        batch = await batch_of(reader, message_id.entry)
+        if message_id.index < len(batch):
+            return ledger.sequence + batch.place + message_id.index
+    raise NotInLog(
+        f"log {name} has no message {message_id}: ledger {ledger.id} has no such message, or not "
+        "yet; nothing was read"
+    )
+
+
+def foreign(name: str, message_id: MessageId) -> NotInLog:
+    """Give the error for an id of a ledger that is not the log's."""
+    return NotInLog(
+        f"log {name} has no message {message_id}: ledger {message_id.ledger} is not one of its "
+        "ledgers; nothing was read"
+    )
+
+
 async def by_time(client: Client, name: str, record: LogRecord, wall_ms: int) -> MessageId | None:
     """Give the first message that may be of a time or later; None: there is none yet.
 

@@ -130,13 +130,16 @@ def tail(place: Place, tls: TlsFiles | None, raw: bool, **options: object) -> No
 @ledger.command(epilog="Example: zonekeeper ledger recover 17 --dry-run")
 @LEDGER
 @PASSWORD
+@ledger_options.FORCE
 @reaching.YES
 @reaching.DRY_RUN
 @connecting.over_tls
 @reaching.on_cluster
-def recover(
+def recover(  # noqa: PLR0913 each is an option
+    *,
     ledger_id: int,
     password_file: Path | None,
+    force: bool,
     yes: bool,
     dry_run: bool,
     place: Place,
@@ -144,11 +147,12 @@ def recover(
 ) -> None:
     """Close LEDGER after its last acknowledged entry.
 
-    Its writer, if there is one, is fenced: it gets no more acknowledgements, and stops. If the
-    command is interrupted, give it again.
+    Its writer, if there is one, is fenced: it gets no more acknowledgements, and stops. A writer of
+    a log goes on in another ledger. If the command is interrupted, give it again.
     """
     found, number = _run(_metadata(place, LedgerId(ledger_id))), LedgerId(ledger_id)
     if not found.is_closed and not dry_run:
+        _keep_of_logs({number: found}, "recovered", force=force)
         reaching.confirm(f"Ledger {number} is open. Take it from its writer?", yes=yes)
         found = _run(_recover(place, tls, number, password_file))
     text = ledger_text.line(number, found) + ("" if found.is_closed else "; it would be recovered")
@@ -161,14 +165,15 @@ def recover(
 
 @ledger.command(epilog="Example: zonekeeper ledger delete 17 18 --dry-run")
 @click.argument("numbers", metavar="LEDGER...", nargs=-1, required=True, type=NUMBER)
+@ledger_options.FORCE
 @reaching.YES
 @reaching.DRY_RUN
 @reaching.on_cluster
-def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> None:
+def delete(numbers: tuple[int, ...], force: bool, yes: bool, dry_run: bool, place: Place) -> None:
     """Delete each LEDGER with all of its entries, also if it has a writer.
 
-    If one of them does not exist, none is deleted. A command that ends half-way says which ledgers
-    are left.
+    If one of them does not exist, or is of a log, none is deleted. A command that ends half-way
+    says which ledgers are left.
     """
     wanted = [LedgerId(number) for number in dict.fromkeys(numbers)]
     known = _run(_look(place, wanted))
@@ -179,6 +184,7 @@ def delete(numbers: tuple[int, ...], yes: bool, dry_run: bool, place: Place) -> 
             f"there is no ledger {', '.join(map(str, missing))}; nothing was deleted"
             + (f"; without: {ledger_text.delete_command(deleted)}" if deleted else "")
         )
+    _keep_of_logs(deleted, "deleted", force=force)
     if not dry_run:
         for number, found in deleted.items():
             reaching.tell(ledger_text.line(number, found))
@@ -215,6 +221,15 @@ def show(ledger_id: int, place: Place) -> None:
     for fragment in found.fragments:
         table.add_row(str(fragment.first_entry), ", ".join(fragment.ensemble))
     console.print(table)
+
+
+def _keep_of_logs(ledgers: Mapping[LedgerId, LedgerMetadata], done: str, *, force: bool) -> None:
+    """Refuse ledgers of logs: a log whose ledger is gone is damaged, and no reader passes it."""
+    if not force and (said := ledger_text.of_logs(ledgers)) is not None:
+        raise RefusedCommand(
+            f"{said}; nothing was {done}. `zonekeeper log trim` and `log delete` delete ledgers of "
+            "a log, and its next writer recovers them; --force goes on here"
+        )
 
 
 async def _append(

@@ -8,6 +8,7 @@ from typing import IO, Final
 
 import click
 
+from zonekeeper.log.sessions.chain import STAMP_KEY
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
@@ -27,6 +28,7 @@ PASSWORD: Final = click.option(
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help=f"The ledger's password, in a file. Without it {PASSWORD_VARIABLE} is used, if it is set.",
 )
+FORCE: Final = click.option("--force", is_flag=True, help="Also a ledger of a log.")
 _QUORUMS_PARTS: Final = 3
 #: A number with more digits is a mistake, and takes long to read.
 _DIGITS_MAX: Final = 9
@@ -139,6 +141,10 @@ def custom(pairs: tuple[str, ...]) -> Mapping[str, bytes]:
         if key == placement_stamp.KEY:
             raise RefusedCommand(
                 f"--custom {key}: this key says how entries are placed, and is taken"
+            )
+        if key == STAMP_KEY:
+            raise RefusedCommand(
+                f"--custom {key}: this key names the log of a ledger, and is taken"
             )
         if key in found:
             raise RefusedCommand(f"--custom {key} is given twice")

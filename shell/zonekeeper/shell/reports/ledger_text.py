@@ -2,9 +2,10 @@
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
+from zonekeeper.log.sessions.chain import STAMP_KEY
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.placement.base.ids import NO_ENTRY, LedgerId
 
@@ -51,6 +52,19 @@ def listed(number: LedgerId, ledger: LedgerMetadata | None, *, as_json: bool) ->
         found = {"ledger": number} if ledger is None else plain(number, ledger)
         return json.dumps(found, sort_keys=True)
     return str(number) if ledger is None else line(number, ledger)
+
+
+def log_of(ledger: LedgerMetadata) -> str | None:
+    """Give the log that a ledger says it is of; None: it says none."""
+    stamps = (value for key, value in ledger.custom if key == STAMP_KEY)
+    return next((_printable(one.decode(errors="backslashreplace")) for one in stamps), None)
+
+
+def of_logs(ledgers: Mapping[LedgerId, LedgerMetadata]) -> str | None:
+    """Say which of some ledgers are of logs; None: none is."""
+    named = {number: log_of(found) for number, found in ledgers.items()}
+    said = [f"ledger {number} is of log {log}" for number, log in named.items() if log is not None]
+    return ", ".join(said) or None
 
 
 def entries(count: int) -> str:

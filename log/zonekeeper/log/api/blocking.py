@@ -1,0 +1,405 @@
+"""The client of logs for code that does not await: scripts, notebooks, Spark's workers.
+
+The names are those of ``log_client``, ``log_writer`` and ``log_reader``, whose docstrings say what
+each call does. Here a call returns when it is done. Threads may share all objects except streams
+(the results of ``read``, ``names`` and ``namespaces``) and followers, which belong to the thread
+that iterates over them. A writer's block closes the log at its end. If the block raises, the writer
+stops at once, like a process that dies. A process that ends inside a writer's block waits some
+seconds for the acknowledgements of its messages (``client.api.exit_flush``).
+
+No object here can be sent to another process, and none works in a forked child. Send the address
+and the ``ClientConfig``, and call ``connect`` there. Each call costs a trip to the event loop and
+back: ``append`` makes one for each message, ``append_many`` one for each MiB, and reading one for
+each batch.
+"""
+
+import asyncio
+import warnings
+import weakref
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    suppress,
+)
+from functools import partial
+from typing import Final, Self, TypeVar
+
+from zonekeeper.client.api import exit_flush, loop_thread
+from zonekeeper.client.api.exit_flush import Lacking
+from zonekeeper.client.api.loop_objects import LoopObject, streamed
+from zonekeeper.client.api.loop_thread import Calls
+from zonekeeper.client.base import arguments
+from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.client.base.errors import TailClosed, WaitTimedOut
+from zonekeeper.client.base.time_limits import TimeLimit
+from zonekeeper.log.api import log_client
+from zonekeeper.log.api.log_client import LogClient
+from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
+from zonekeeper.log.api.log_writer import LogWriter
+from zonekeeper.log.formats import batches
+from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.log.writing.budget import BUDGET_BYTES
+from zonekeeper.metadata.formats.log_record import LogRecord, LogRules
+from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.placement.base.troubles import Trouble
+
+#: Messages of so many bytes go to the loop at once.
+_TURN_BYTES: Final = 1 << 20
+#: And at most so many: messages may be empty.
+_TURN_MESSAGES: Final = 10_000
+
+Result = TypeVar("Result")
+
+
+@contextmanager
+def connect(
+    uri: str, config: ClientConfig | None = None, *, budget_bytes: int = BUDGET_BYTES
+) -> Iterator["BlockingLogs"]:
+    """Give a client of the logs of the cluster at a metadata address, until the block ends.
+
+    ``budget_bytes``: what all writers of this client together may hold.
+    """
+    with over(log_client.connect(uri, config, budget_bytes=budget_bytes)) as logs:
+        yield logs
+
+
+@contextmanager
+def over(opening: AbstractAsyncContextManager[LogClient]) -> Iterator["BlockingLogs"]:
+    """Give a client over an async client, which is opened, used and closed on the loop."""
+    with loop_thread.opened(opening) as (opened, calls):
+        yield BlockingLogs(opened, calls)
+
+
+class BlockingLogs(LoopObject):
+    """See ``log_client.LogClient``. Make it with ``connect``."""
+
+    def __init__(self, opened: LogClient, calls: Calls) -> None:
+        super().__init__(calls, opened)
+        self._logs = opened
+
+    def create(self, name: str, rules: LogRules | None = None) -> None:
+        """Create a log; raises ``LogExistsError``, and changes nothing."""
+        self._calls.do(lambda: self._logs.create(name, rules))
+
+    @contextmanager
+    def writer(self, name: str, *, address: str = "") -> Iterator["BlockingLogWriter"]:
+        """Take a log over for writing, until the block ends; the end closes the log."""
+        dead: list[bool] = []
+        self._calls.check()
+        held = _held(self._logs.writer(name, address=address), dead)
+        with loop_thread.opened(held) as (writer, calls):
+
+            async def flush(most_s: float) -> Lacking:
+                return await _flushed(writer, most_s)
+
+            with exit_flush.watched(flush, calls):
+                try:
+                    yield BlockingLogWriter(writer, calls)
+                except BaseException as error:
+                    dead.append(True)
+                    if isinstance(error, GeneratorExit) and not calls.forked:
+                        _warn_of_drop(writer)
+                    raise
+
+    def reader(self, name: str) -> "BlockingLogReader":
+        """Give a reader of a log; the log is looked up when it is read."""
+        return BlockingLogReader(self._logs.reader(name), self._calls)
+
+    def record(self, name: str) -> LogRecord:
+        """Give the record of a log, no older than this call; raises ``NoLogError``."""
+        return self._calls.do(lambda: self._logs.record(name))
+
+    def set_rules(self, name: str, rules: LogRules) -> None:
+        """Set the rules of a log. Its writer follows them from its next ledger on."""
+        self._calls.do(lambda: self._logs.set_rules(name, rules))
+
+    def trim(self, name: str, sequence: int) -> None:
+        """Forget all messages before one; ledgers that have only such messages are deleted."""
+        self._calls.do(lambda: self._logs.trim(name, sequence))
+
+    def delete(self, name: str) -> None:
+        """Delete a log with all its messages; raises ``NoLogError``."""
+        self._calls.do(lambda: self._logs.delete(name))
+
+    def namespaces(self) -> Generator[str, None, None]:
+        """List the namespaces that have logs; ``""``: logs whose name has one part."""
+        return streamed(self._calls, self._logs.namespaces)
+
+    def names(self, namespace: str = "") -> Generator[str, None, None]:
+        """List the logs of one namespace, in an order that is always the same."""
+        return streamed(self._calls, lambda: self._logs.names(namespace))
+
+
+class BlockingLogWriter(LoopObject):
+    """See ``log_writer.LogWriter``. A call whose ``timeout`` is over raises ``WaitTimedOut``."""
+
+    def __init__(self, opened: LogWriter, calls: Calls) -> None:
+        super().__init__(calls, opened)
+        self._writer = opened
+
+    @property
+    def name(self) -> str:
+        """The log's name."""
+        return self._writer.name
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the next message that is appended."""
+        return self._writer.next_sequence
+
+    @property
+    def is_downgraded(self) -> bool:
+        """Has the newest ledger only the log's minimum of quorums? For an alert."""
+        return self._writer.is_downgraded
+
+    @property
+    def first_unstored(self) -> int:
+        """The messages below this sequence are stored."""
+        return self._writer.first_unstored
+
+    def append(self, message: LogMessage, timeout: float | None = None) -> int:
+        """Append a message, and give its sequence; wait only while the byte budget is spent."""
+        return self._within(timeout, lambda: self._writer.append(message), self._no_room)
+
+    def append_many(self, many: Iterable[LogMessage], timeout: float | None = None) -> int:
+        """Append messages in order, and give the sequence after the last one.
+
+        The messages are taken from ``many`` in this thread, and go to the loop in portions. If the
+        call ends with an error, some may have been appended: ``next_sequence`` says how many.
+        """
+        limit = TimeLimit(timeout, self._calls.now_s)
+        for portion in _portions(many):
+            append = partial(self._writer.append_many, portion)
+            self._within(limit.left_s, append, self._no_room)
+        return self.next_sequence
+
+    def append_and_wait(
+        self, message: LogMessage, *, stored: bool = False, timeout: float | None = None
+    ) -> int:
+        """Append a message, and wait until it is readable; with ``stored``, until it is stored."""
+        append = partial(self._writer.append_and_wait, message, stored=stored)
+        return self._within(timeout, append, self._not_yet)
+
+    def stored(self, sequence: int, timeout: float | None = None) -> None:
+        """Wait until a message, and so everything before it, is in the log for good."""
+        self._within(timeout, lambda: self._writer.stored(sequence), self._not_yet)
+
+    def flushed(self, sequence: int, timeout: float | None = None) -> MessageId:
+        """Wait until every reader whose look begins afterwards sees a message; give its id."""
+        return self._within(timeout, lambda: self._writer.flushed(sequence), self._not_yet)
+
+    def _within(
+        self,
+        timeout: float | None,
+        work: Callable[[], Coroutine[None, None, Result]],
+        over: Callable[[], WaitTimedOut],
+    ) -> Result:
+        limit = TimeLimit(timeout, self._calls.now_s)
+        return self._calls.do(lambda: limit.hold(work(), over))
+
+    def _no_room(self) -> WaitTimedOut:
+        return WaitTimedOut(
+            f"log {self.name}: there was no room for the message; the next sequence is "
+            f"{self._writer.next_sequence}: what is below it was appended, nothing else was"
+        )
+
+    def _not_yet(self) -> WaitTimedOut:
+        return WaitTimedOut(
+            f"log {self.name}: messages below {self._writer.first_unstored} are stored, and those "
+            f"from there to {self._writer.next_sequence} are on their way: wait again for them"
+        )
+
+
+class BlockingLogReader(LoopObject):
+    """See ``log_reader.LogReader``."""
+
+    def __init__(self, opened: LogReader, calls: Calls) -> None:
+        super().__init__(calls, opened)
+        self._reader = opened
+
+    @property
+    def name(self) -> str:
+        """The log's name."""
+        return self._reader.name
+
+    def earliest(self) -> MessageId | None:
+        """Give the first message that is kept; None: from the log's beginning on."""
+        return self._calls.do(self._reader.earliest)
+
+    def latest(self) -> MessageId | None:
+        """Give the place behind the last message that a reader sees now."""
+        return self._calls.do(self._reader.latest)
+
+    def end(self) -> int:
+        """Give the sequence that follows the last message that a reader sees now."""
+        return self._calls.do(self._reader.end)
+
+    def at_sequence(self, sequence: int) -> MessageId:
+        """Give the id of the message with a sequence."""
+        return self._calls.do(lambda: self._reader.at_sequence(sequence))
+
+    def sequence_of(self, message_id: MessageId) -> int:
+        """Give the sequence of the message with an id."""
+        return self._calls.do(lambda: self._reader.sequence_of(message_id))
+
+    def at_time(self, wall_ms: int) -> MessageId | None:
+        """Give the first message that may be of a time or later; None: there is none yet."""
+        return self._calls.do(lambda: self._reader.at_time(wall_ms))
+
+    def read(self, start: MessageId | None = None) -> Generator[ReadMessages, None, None]:
+        """Read batches from a message on (None: from the earliest) to the end as it is now."""
+        return streamed(self._calls, lambda: self._reader.read(start))
+
+    def read_messages(self, start: MessageId | None = None) -> Generator[ReadMessage, None, None]:
+        """Read like ``read``, message by message."""
+        with closing(self.read(start)) as many:
+            for batch in many:
+                yield from batch
+
+    def follow(self, start: MessageId | None = None) -> "LogFollower":
+        """Read from a message on (None: from the earliest), and go on as the log grows."""
+        return LogFollower(lambda: self._reader.follow(start), self._reader, self._calls)
+
+
+class LogFollower(LoopObject):
+    """Follows a log as it grows. A wait that times out or is interrupted loses no message.
+
+    A batch counts as given when this thread takes it, not when the loop has it. So the number of
+    the batch is kept here, and each call to the loop asks for a batch by its number.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[], AsyncGenerator[ReadMessages, None]],
+        reader: LogReader,
+        calls: Calls,
+    ) -> None:
+        super().__init__(calls, reader)
+        self._fetched = calls.do_now(lambda: _Fetched(begin()))
+        self._given = 0
+        #: A follower that nobody has any more stops; this takes no lock and waits for nothing.
+        self._abandon = weakref.finalize(self, calls.drop, self._fetched.stop)
+        self._abandon.atexit = False
+
+    def next(self, timeout: float | None = None) -> ReadMessages:
+        """Wait for the next batch."""
+        arguments.check_timeout(timeout)
+        batch = self._calls.do(lambda: self._fetched.at(self._given, timeout))
+        self._given += 1
+        return batch
+
+    def close(self) -> None:
+        """Stop following."""
+        self._abandon()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ReadMessages:
+        return self.next()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Fetched:
+    """A stream on the loop, of which the batch with the highest number is kept."""
+
+    def __init__(self, stream: AsyncGenerator[ReadMessages, None]) -> None:
+        self._stream = stream
+        self._number = -1
+        self._coming: asyncio.Future[ReadMessages] | None = None
+        self._stopped = False
+
+    async def at(self, number: int, timeout_s: float | None) -> ReadMessages:
+        """Give the batch with a number: the one that was given last, or the next one."""
+        if self._stopped:
+            raise TailClosed("the follower of the log was closed; nothing was taken")
+        if self._coming is None or number != self._number:
+            assert number == self._number + 1, "a batch is asked for after the one before it"
+            self._coming, self._number = asyncio.ensure_future(anext(self._stream)), number
+            self._coming.add_done_callback(_noted)
+        done, _ = await asyncio.wait({self._coming}, timeout=timeout_s)
+        if not done:
+            raise WaitTimedOut("no message has come in this time; nothing is lost: wait again")
+        if self._stopped:
+            raise TailClosed("the follower of the log was closed meanwhile; nothing was taken")
+        return self._coming.result()
+
+    def stop(self) -> None:
+        """Stop. A call that waits, and any later one, raises ``TailClosed``."""
+        self._stopped = True
+        if self._coming is not None:
+            self._coming.cancel()
+
+
+def _noted(coming: "asyncio.Future[ReadMessages]") -> None:
+    """Take note of an error that nobody waits for."""
+    if not coming.cancelled():
+        coming.exception()
+
+
+class _Died(Exception):
+    """The block of a writer has raised."""
+
+
+@asynccontextmanager
+async def _held(
+    opening: AbstractAsyncContextManager[LogWriter], dead: list[bool]
+) -> AsyncIterator[LogWriter]:
+    """Hold a writer until the block ends; ``dead`` is filled before if the block has raised."""
+    with suppress(_Died):
+        async with opening as writer:
+            yield writer
+            if dead:
+                raise _Died
+
+
+def _warn_of_drop(writer: LogWriter) -> None:
+    lacking = range(writer.first_unstored, writer.next_sequence)
+    lost = f"; messages {lacking[0]} to {lacking[-1]} are not acknowledged" if lacking else ""
+    warnings.warn(
+        f"log {writer.name}: its writer was dropped inside its block, and stops{lost}: leave the "
+        "block of a writer",
+        ResourceWarning,
+        stacklevel=2,
+    )
+
+
+async def _flushed(writer: LogWriter, most_s: float) -> Lacking:
+    """Wait until everything that was appended is stored, and give what is not."""
+    end = writer.next_sequence
+    if writer.first_unstored < end:
+        try:
+            async with asyncio.timeout(most_s):
+                await writer.stored(end - 1)
+        except (TimeoutError, Trouble):
+            pass
+    lacking = range(writer.first_unstored, end)
+    return {(f"log {writer.name}", "messages"): lacking} if lacking else {}
+
+
+def _portions(many: Iterable[LogMessage]) -> Iterator[list[LogMessage]]:
+    portion, size_bytes = list[LogMessage](), 0
+    for message in many:
+        portion.append(message)
+        size_bytes += batches.size_bytes(message)
+        if size_bytes >= _TURN_BYTES or len(portion) >= _TURN_MESSAGES:
+            yield portion
+            portion, size_bytes = [], 0
+    if portion:
+        yield portion

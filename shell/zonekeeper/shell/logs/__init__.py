@@ -1,0 +1,1 @@
+"""``zonekeeper log``: logs from the command line."""

@@ -1,0 +1,241 @@
+"""What ``zonekeeper log`` does on a cluster: it appends, reads, looks, trims and deletes."""
+
+import asyncio
+import os
+import platform
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from random import SystemRandom
+from typing import Final, TypeVar
+
+from zonekeeper.client.api.client import Surroundings
+from zonekeeper.client.base.errors import TooLarge
+from zonekeeper.log.api.log_client import LogClient
+from zonekeeper.log.api.log_reader import LogReader
+from zonekeeper.log.api.log_writer import LogWriter
+from zonekeeper.log.formats.messages import BadMessageError, LogMessage
+from zonekeeper.metadata.commands.exits import RefusedCommand
+from zonekeeper.metadata.formats.log_record import LogLedger, LogRecord
+from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.logs import logs
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.placement.base.troubles import Trouble
+from zonekeeper.shell.logs import log_places
+from zonekeeper.shell.logs.log_places import LogPlace
+from zonekeeper.shell.logs.log_text import SeenLog
+from zonekeeper.shell.logs.message_io import MessageGiver
+from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching.reaching import Place
+from zonekeeper.wire.grpc.tls import TlsFiles
+
+#: `log show` waits at most this long for the bookies of an open ledger.
+_END_S: Final = 1.0
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def connected(
+    place: Place, tls: TlsFiles | None, *, lasting: bool = False
+) -> AsyncIterator[LogClient]:
+    """Give a client of the logs of a cluster."""
+    async with connecting.connected(place, tls, lasting=lasting) as client:
+        yield LogClient(client, Surroundings(SystemRandom(), reaching.wall_ms))
+
+
+@dataclass(slots=True, kw_only=True)
+class LogAppended:
+    """How far an append has come."""
+
+    name: str
+    #: The sequence of the first message; None: the log was not taken yet.
+    first: int | None = None
+    #: Messages ``first <= sequence < sure`` are acknowledged.
+    sure: int = 0
+    #: The id of the last message, once all are readable.
+    last_id: MessageId | None = None
+    #: The writer has closed the log: it has no message behind those that are acknowledged.
+    closed: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many messages are acknowledged."""
+        return 0 if self.first is None else self.sure - self.first
+
+    def text(self) -> str:
+        """Say how far it has come."""
+        if not self.count:
+            said = "no message is acknowledged"
+        elif self.count == 1:
+            said = f"message {self.first} is acknowledged"
+        else:
+            said = f"messages {self.first} to {self.sure - 1} are acknowledged"
+        return said if self.closed else f"{said}; later ones may be in the log or not"
+
+
+async def append(
+    log: LogClient,
+    appended: LogAppended,
+    portions: AsyncGenerator[list[LogMessage], None],
+    show: Callable[[str], None],
+) -> None:
+    """Take a log, append all messages, and wait until they are readable.
+
+    If the input fails, the messages before are appended and the log is closed in order.
+    """
+    # `log show` says it of the writer.
+    address = f"`zonekeeper log append` on {platform.node()}, process {os.getpid()}"
+    failed: Exception | None = None
+    async with log.writer(appended.name, address=address) as writer:
+        appended.first = appended.sure = writer.next_sequence
+        try:
+            async with aclosing(portions) as every:
+                while (portion := await _beside(writer, appended, anext(every, None))) is not None:
+                    await writer.append_many(portion)
+                    show(f"{appended.count} messages are acknowledged")
+        except (BadMessageError, TooLarge, OSError) as error:
+            failed = error
+        if (end := writer.next_sequence) > appended.first:
+            appended.last_id = await writer.flushed(end - 1)
+            appended.sure = end
+    appended.closed = True
+    if failed is not None:
+        raise failed
+
+
+async def _beside(writer: LogWriter, appended: LogAppended, more: Awaitable[T]) -> T:
+    """Wait for more input, which may never come; raises at once what has ended the writer."""
+    coming = asyncio.ensure_future(more)
+    sure = asyncio.ensure_future(_heard(writer, appended))
+    try:
+        await asyncio.wait({coming, sure}, return_when=asyncio.FIRST_COMPLETED)
+        if sure.done():
+            sure.result()
+        return await coming
+    finally:
+        coming.cancel()
+        sure.cancel()
+        await asyncio.wait({coming, sure})
+
+
+async def _heard(writer: LogWriter, appended: LogAppended) -> None:
+    """Wait until all that was appended so far is acknowledged."""
+    end = writer.next_sequence
+    if end > appended.sure:
+        await writer.stored(end - 1)
+        appended.sure = end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which messages a command line asks for."""
+
+    first: LogPlace
+    #: None: there is no end.
+    last: LogPlace | None = None
+    #: At most so many; None: all.
+    most: int | None = None
+
+
+async def bounds(reader: LogReader, wanted: Wanted) -> tuple[MessageId | None, int | None]:
+    """Give the first message, and the sequence behind the last one; raises if they are wrong."""
+    start = await log_places.first_of(reader, wanted.first)
+    end = await log_places.end_of(reader, wanted.last)
+    if end is not None and isinstance(wanted.first, int) and wanted.first >= end:
+        raise RefusedCommand(f"no messages: --to is before --from {wanted.first}")
+    return start, end
+
+
+async def give(  # noqa: PLR0913 each is one fact of the answer
+    reader: LogReader,
+    giver: MessageGiver,
+    start: MessageId | None,
+    end: int | None,
+    most: int | None,
+    *,
+    follow: bool,
+    gave: Callable[[], None],
+) -> None:
+    """Write messages to standard output; ``gave`` is called when some have come."""
+    left = sys.maxsize if most is None else most
+    many = reader.follow(start) if follow else reader.read(start)
+    async with aclosing(many) as every:
+        async for batch in every:
+            first = batch.sequence + batch.first
+            wanted = min(left, len(batch), len(batch) if end is None else max(0, end - first))
+            gave()
+            if wanted:
+                await giver.give(islice(batch, wanted), batch.batch.wall_ms)
+            left -= wanted
+            if left == 0 or (end is not None and first + len(batch) >= end):
+                return
+
+
+async def look(log: LogClient, name: str, *, every: bool) -> SeenLog:
+    """Look at a log; ``every``: with the ledgers in pages, else with the newest ones."""
+    record = await log.record(name)
+    try:
+        async with asyncio.timeout(_END_S):
+            end = await log.reader(name).end() if not record.deleting else None
+    except (Trouble, TimeoutError):
+        end = None
+    ledgers = [one async for one in _ledgers(log, name, record)] if every else record.ledgers
+    kept = [one for one in ledgers if record.gone is None or one.id > record.gone]
+    return SeenLog(name=name, record=record, end=end, ledgers=kept)
+
+
+async def trimmed(log: LogClient, name: str, place: LogPlace) -> tuple[int, int, list[LedgerId]]:
+    """Say what a trim does: the start, the new start, and the ledgers that go."""
+    record = await log.record(name)
+    reader = log.reader(name)
+    sequence = await log_places.sequence_of(reader, place)
+    if sequence <= record.start_sequence:
+        return record.start_sequence, record.start_sequence, []
+    start = await reader.at_sequence(sequence)
+    gone = [one.id async for one in _ledgers(log, name, record) if one.id < start.ledger]
+    return record.start_sequence, sequence, gone
+
+
+async def all_ledgers(log: LogClient, name: str, record: LogRecord) -> list[LedgerId]:
+    """Give the ledgers of a log that are not deleted yet."""
+    return [one.id async for one in _ledgers(log, name, record)]
+
+
+async def _ledgers(log: LogClient, name: str, record: LogRecord) -> AsyncGenerator[LogLedger, None]:
+    first = LedgerId(0 if record.gone is None else record.gone + 1)
+    async for one in logs.ledgers(log.client.cluster, name, record, first):
+        yield one
+
+
+async def messages(
+    payloads: AsyncGenerator[list[bytes], None], template: LogMessage
+) -> AsyncGenerator[list[LogMessage], None]:
+    """Make messages of payloads, with the key and the headers of a template."""
+    async with aclosing(payloads) as portions:
+        async for portion in portions:
+            yield [replace(template, payload=payload) for payload in portion]
+
+
+async def one(message: LogMessage) -> AsyncGenerator[list[LogMessage], None]:
+    """Give one message."""
+    yield [message]
+
+
+async def listed(
+    log: LogClient, namespace: str | None, *, is_long: bool
+) -> AsyncGenerator[tuple[str, LogRecord | None], None]:
+    """List the logs of a namespace, or (None) of all; with their records if it is long."""
+    namespaces = [namespace] if namespace is not None else None
+    if namespaces is None:
+        namespaces = sorted([one async for one in log.namespaces()])
+    for each in namespaces:
+        async for name in log.names(each):
+            record = None
+            if is_long:
+                try:
+                    record = await log.record(name)
+                except logs.NoLogError:
+                    continue  # deleted meanwhile
+            yield name, record

@@ -1,0 +1,57 @@
+"""``zonekeeper log`` called on a small cluster of bookies as processes."""
+
+import asyncio
+import json
+
+from click.testing import CliRunner, Result
+
+from zonekeeper.log import LogMessage, connect
+from zonekeeper.shell.logs.commands import log
+
+
+def call(
+    address: str, *words: str, given: bytes = b"", env: dict[str, str] | None = None
+) -> Result:
+    return CliRunner().invoke(
+        log, [*words, "--metadata", address], input=given, env=env, catch_exceptions=False
+    )
+
+
+def done(address: str, *words: str, given: bytes = b"") -> bytes:
+    """Call it; it must succeed."""
+    result = call(address, *words, given=given)
+    assert result.exit_code == 0, result.output
+    return result.stdout_bytes
+
+
+def refused(address: str, *words: str, given: bytes = b"") -> str:
+    """Call it; it must be refused, and say why in its last line."""
+    result = call(address, *words, given=given)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+def data(address: str, *words: str, given: bytes = b"") -> dict[str, object]:
+    """Call it for data; it must succeed."""
+    found: dict[str, object] = json.loads(done(address, *words, "-o", "json", given=given))
+    return found
+
+
+def lines(address: str, *words: str) -> list[dict[str, object]]:
+    """Call it for an object a line."""
+    return [json.loads(line) for line in done(address, *words, "-o", "json").splitlines()]
+
+
+def filled(address: str, name: str, count: int, *rules: str) -> None:
+    """Make a log with messages ``message 0`` and on, each of them a batch of its own."""
+    done(address, "create", name, *rules)
+
+    async def fill() -> None:
+        async with connect(address) as logs, logs.writer(name) as writer:
+            for number in range(count):
+                await writer.append_and_wait(
+                    LogMessage(payload=b"message %d" % number), stored=True
+                )
+
+    asyncio.run(fill())
