@@ -276,11 +276,7 @@ def _pod(desired: Desired, zone: Zone, labels: Json) -> Json:
         "terminationGracePeriodSeconds": TERMINATION_SECONDS,
         "nodeSelector": dict(zone.node_labels),
         "topologySpreadConstraints": pod_parts.spread_over_nodes(labels),
-        "securityContext": {
-            **pod_parts.RESTRICTED_POD,
-            "fsGroup": pod_parts.USER,
-            "fsGroupChangePolicy": "OnRootMismatch",
-        },
+        "securityContext": pod_parts.confinement(desired, has_volumes=True),
         "containers": [_container(desired, zone)],
         **pod_parts.scheduling(zone.pods),
         **({"affinity": zone.pods.affinity} if zone.pods.affinity else {}),

@@ -95,7 +95,7 @@ def _pod(desired: Desired, zone: Zone, own: Json) -> Json:
         "terminationGracePeriodSeconds": TERMINATION_SECONDS,
         "nodeSelector": dict(zone.node_labels),
         "topologySpreadConstraints": pod_parts.spread_over_nodes(own),
-        "securityContext": dict(pod_parts.RESTRICTED_POD),
+        "securityContext": pod_parts.confinement(desired),
         "containers": [_container(desired, zone)],
         **pod_parts.scheduling(zone.pods, _TOLERATIONS),
     }

@@ -75,7 +75,7 @@ async def _seen(
     kubernetes: Kubernetes, root: Roots, resource: Json, wanted: Desired | RefusedResource
 ) -> Observed:
     now = LookTime(now_ms=0, wall_ms=0)
-    return await observing.look(kubernetes, root, resource, wanted, Earlier(), now)
+    return await observing.look_whole(kubernetes, root, resource, wanted, Earlier(), now)
 
 
 async def _as_applied(kubernetes: Kubernetes, given: Json) -> Json:
