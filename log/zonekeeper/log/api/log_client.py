@@ -18,8 +18,9 @@ from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_reader import LogReader
-from zonekeeper.log.api.log_writer import BUDGET_BYTES, LogWriter
+from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.sessions import locating
+from zonekeeper.log.writing.budget import BUDGET_BYTES, ByteBudget
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.logs import log_listing, logs
 from zonekeeper.metadata.store.background import together
@@ -40,8 +41,12 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
 class LogClient:
     """Creates, opens, trims, deletes and lists logs."""
 
-    def __init__(self, client: Client, surroundings: Surroundings) -> None:
+    def __init__(
+        self, client: Client, surroundings: Surroundings, *, budget_bytes: int = BUDGET_BYTES
+    ) -> None:
+        """``budget_bytes``: what all writers of this client together may hold."""
         self.client = client
+        self._budget = ByteBudget(budget_bytes)
         self._surroundings = surroundings
 
     async def create(self, name: str, rules: LogRules | None = None) -> None:
@@ -51,9 +56,7 @@ class LogClient:
         )
         await logs.create(self.client.cluster, name, record)
 
-    def writer(
-        self, name: str, *, address: str = "", budget_bytes: int = BUDGET_BYTES
-    ) -> AbstractAsyncContextManager[LogWriter]:
+    def writer(self, name: str, *, address: str = "") -> AbstractAsyncContextManager[LogWriter]:
         """Take a log over for writing, until the block ends.
 
         The writer before, if there is one, gets no acknowledgement any more. ``address`` stands in
@@ -64,7 +67,7 @@ class LogClient:
             token=self._drawn(), zone=None if zone is None else ZoneName(zone), address=address
         )
         return log_writer.opened(
-            self.client, name, mark, self._surroundings.wall_ms, budget_bytes=budget_bytes
+            self.client, name, mark, self._surroundings.wall_ms, budget=self._budget
         )
 
     def reader(self, name: str) -> LogReader:
