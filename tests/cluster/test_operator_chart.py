@@ -11,7 +11,9 @@ from tests.cluster.installation import CHART, SYSTEM
 from tests.cluster.kubelet.api import Json
 from tests.cluster.lab import Lab
 from tests.support.checkout_root import ROOT
+from zonekeeper.operator.admission import serving
 from zonekeeper.operator.kubernetes.api import CLUSTER_LABEL, REPAIRS_LABEL
+from zonekeeper.operator.run import reviewing, settings
 from zonekeeper.shell.monitoring import shipped
 
 pytestmark = pytest.mark.cluster
@@ -148,6 +150,97 @@ def test_the_platform_may_choose_the_user(operator: Lab) -> None:
     assert (ours["securityContext"]["runAsUser"], ours["securityContext"]["runAsGroup"]) == (
         *(70_000, 70_000),
     )
+
+
+WEBHOOK = "webhook.enabled=true,webhook.secretName=serving"
+
+
+def test_by_default_there_is_no_webhook(operator: Lab) -> None:
+    text = template(operator)
+
+    assert "Webhook" not in text
+    assert "webhook" not in text
+
+
+def test_the_webhook_is_asked_of_every_replica_and_never_keeps_an_edit_waiting(
+    operator: Lab,
+) -> None:
+    text = template(operator, "--set", f"{WEBHOOK},webhook.caBundle=Zm9v")
+    items: list[Json] = [item for item in yaml.safe_load_all(text) if item]
+    (service,) = (item for item in items if item["kind"] == "Service")
+    (asked,) = (item for item in items if item["kind"] == "ValidatingWebhookConfiguration")
+    pods = operators_template(text)
+    (one,) = asked["webhooks"]
+    (container,) = pods["spec"]["containers"]
+
+    assert one["failurePolicy"] == "Ignore"
+    assert one["sideEffects"] == "None"
+    assert one["clientConfig"]["caBundle"] == "Zm9v"
+    called = one["clientConfig"]["service"]
+    meta = service["metadata"]
+    assert (called["namespace"], called["name"]) == (meta["namespace"], meta["name"])
+    assert called["path"] == serving.PATH
+    assert one["timeoutSeconds"] > reviewing.LOOK_SECONDS_MAX
+    (rule,) = one["rules"]
+    assert (rule["apiGroups"], rule["resources"]) == (["zonekeeper.io"], ["bookieclusters"])
+    assert sorted(rule["operations"]) == ["CREATE", "UPDATE"], "nothing keeps one from its removal"
+    assert "namespaceSelector" not in one
+    (port,) = service["spec"]["ports"]
+    assert port["port"] == called["port"]
+    assert service["spec"]["selector"].items() <= pods["metadata"]["labels"].items()
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    said = {each["name"]: each.get("value") for each in container["env"]}
+    parsed = settings.parse({"name": "x"}, {k: v for k, v in said.items() if v is not None})
+    assert parsed.webhook is not None
+    assert parsed.webhook.port == ports[port["targetPort"]]
+    (mount,) = container["volumeMounts"]
+    assert mount["mountPath"] == str(parsed.webhook_certificate)
+    (volume,) = pods["spec"]["volumes"]
+    assert volume == {"name": mount["name"], "secret": {"secretName": "serving", "optional": True}}
+
+
+def test_an_authority_is_filled_in_by_annotations_and_served_namespaces_are_chosen(
+    operator: Lab, tmp_path: Path
+) -> None:
+    asked: Json = {
+        "namespaces": ["one", "two"],
+        "webhook": {
+            "enabled": True,
+            "secretName": "serving",
+            "annotations": {"cert-manager.io/inject-ca-from": "x/serving"},
+            "serviceAnnotations": {"service.beta.openshift.io/serving-cert-secret-name": "serving"},
+        },
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(asked))
+    text = template(operator, "-f", str(tmp_path / "values.yaml"))
+    found = {item["kind"]: item for item in yaml.safe_load_all(text) if item}
+
+    configured = found["ValidatingWebhookConfiguration"]
+    (one,) = configured["webhooks"]
+    assert configured["metadata"]["annotations"] == asked["webhook"]["annotations"]
+    assert "caBundle" not in one["clientConfig"]
+    (chosen,) = one["namespaceSelector"]["matchExpressions"]
+    assert chosen["key"] == "kubernetes.io/metadata.name"
+    assert chosen["values"] == ["one", "two"]
+    assert found["Service"]["metadata"]["annotations"] == asked["webhook"]["serviceAnnotations"]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ("webhook.enabled=true,webhook.caBundle=Zm9v", "webhook.secretName: is required"),
+        (WEBHOOK, "webhook.caBundle: is required"),
+        (f"{WEBHOOK},webhook.caBundle=-----BEGIN", "caBundle"),
+        ("webhook.enabledd=true", "enabledd"),
+    ],
+)
+def test_a_webhook_that_could_not_be_asked_is_refused(
+    operator: Lab, values: str, words: str
+) -> None:
+    with pytest.raises(OSError, match="helm") as told:
+        template(operator, "--set", values)
+
+    assert words in str(told.value)
 
 
 def test_the_test_s_pod_keeps_to_the_restricted_standard(operator: Lab) -> None:

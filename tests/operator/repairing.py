@@ -7,7 +7,7 @@ real decision (``watch.evaluate``), and its records stand in the world's metadat
 """
 
 import functools
-from collections.abc import AsyncIterator, Callable, Mapping, Set
+from collections.abc import AsyncIterator, Mapping, Set
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias, TypeVar
 
@@ -15,8 +15,10 @@ from zonekeeper.bookie.life import own_formats
 from zonekeeper.metadata.bookies import bookie_watch, cookie_store
 from zonekeeper.metadata.cluster import policy_store, zone_store
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.formats import release_formats
+from zonekeeper.metadata.cluster.record_store import Codec
+from zonekeeper.metadata.formats import records, release_formats
 from zonekeeper.metadata.formats.release_formats import ReleaseFormats
+from zonekeeper.metadata.store import update
 from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, PODS, Json
 from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
 from zonekeeper.placement.base.ids import ZoneName
@@ -118,9 +120,11 @@ class WatchingProcess:
             for zone in sorted(self._held):
                 self._change(zone, watch.hold, policy)
         for zone, record in self._health.zones.items():
-            await zone_store.change_zone(cluster, zone, _always(record))
+            await _write(cluster, cluster.root.gate(zone), zone_store.ZONE, record)
         assert self._health.cluster is not None
-        await zone_store.change_cluster(cluster, _always(self._health.cluster))
+        await _write(
+            cluster, cluster.root.beside("cluster"), zone_store.CLUSTER, self._health.cluster
+        )
 
     async def hold(self, cluster: Cluster, zone: ZoneName) -> None:
         """Let a person hold a zone, if there is a record of it."""
@@ -136,7 +140,8 @@ class WatchingProcess:
         policy = await policy_store.read(cluster)
         if policy is not None and zone in self._health.zones:
             self._change(zone, change, policy)
-            await zone_store.change_zone(cluster, zone, _always(self._health.zones[zone]))
+            record = self._health.zones[zone]
+            await _write(cluster, cluster.root.gate(zone), zone_store.ZONE, record)
 
     def _change(self, zone: ZoneName, change: _Changing, policy: Policy) -> None:
         before = self._health.zones[zone]
@@ -144,13 +149,15 @@ class WatchingProcess:
         self._health = replace(self._health, zones={**self._health.zones, zone: record})
 
 
+async def _write(cluster: Cluster, path: str, codec: Codec[R], record: R) -> None:
+    """Write a record, whatever stands there: it need not be read for that."""
+    value = records.render(codec.render(record), cluster.instance)
+    await update.update(cluster.store, path, lambda _: update.Store(value))
+
+
 def _released(record: ZoneRecord, *, person: Person, policy: Policy, wall_ms: int) -> _Told:
     token = record.gate.token
     return watch.release(record, token=token, person=person, policy=policy, wall_ms=wall_ms)
-
-
-def _always(record: R) -> Callable[[R | None], R | None]:
-    return lambda _: record
 
 
 @functools.cache

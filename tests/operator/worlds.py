@@ -174,14 +174,14 @@ class World:
         The roll waits for the next evaluation, so nothing may change in one turn, and again in the
         next one.
         """
-        still = 0
+        still, before = 0, await self.picture()
         for _ in range(TURNS_MAX):
-            before = await self.picture()
             wait_ms = await self.turn()
             if after_turn is not None:
                 await after_turn()
             await self.controllers()
-            still = still + 1 if before == await self.picture() else 0
+            after = await self.picture()
+            still, before = still + 1 if before == after else 0, after
             if wait_ms is None or still == STILL_TURNS:
                 return
         raise AssertionError("it does not settle")
@@ -212,7 +212,7 @@ class World:
         self.kubernetes.disturb = self.fate
         try:
             moment = LookTime(now_ms=self.now_ms, wall_ms=self.wall_ms)
-            seen = await observing.look(self.kubernetes, root, item, wanted, earlier, moment)
+            seen = await observing.look_whole(self.kubernetes, root, item, wanted, earlier, moment)
         finally:
             self.kubernetes.disturb = lambda verb, kind: None
             await root.close()
@@ -286,7 +286,7 @@ class World:
             if is_of_a_set(pod) and observed.pod(pod).ready
         ]
         serving = {pod["metadata"]["name"]: str(pod["metadata"]["uid"]) for pod in ready}
-        images = {pod["metadata"]["name"]: pod["spec"]["image"] for pod in ready}
+        images = {pod["metadata"]["name"]: observed.pod(pod).image for pod in ready}
         for name, uid in sorted(serving.items()):
             if name in self.registered and self.started[name] == uid:
                 continue
@@ -379,7 +379,7 @@ class World:
                     "labels": labels,
                     "ownerReferences": owners,
                 },
-                "spec": {"nodeName": node, "image": image},
+                "spec": {"nodeName": node, "containers": [{"name": "bookie", "image": image}]},
                 "status": {"conditions": [condition], **({} if ready else CRASHED)},
             },
         )

@@ -2,6 +2,10 @@
 {{ printf "%s-operator" .Release.Name | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
+{{- define "zonekeeper.webhook" -}}
+{{ include "zonekeeper.name" . | trunc 55 | trimSuffix "-" }}-webhook
+{{- end }}
+
 {{- define "zonekeeper.labels" -}}
 app.kubernetes.io/name: zonekeeper-operator
 app.kubernetes.io/instance: {{ .Release.Name | quote }}

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from tests.operator.resources import resource
-from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.cluster import desired, owned_objects
 from zonekeeper.operator.cluster.desired import Desired, OnDelete, RefusedResource
 from zonekeeper.operator.kubernetes.api import Json
 
@@ -351,3 +351,16 @@ def test_for_every_legal_policy_some_number_of_bookies_is_enough() -> None:
             if no_ledgers(1, quorums, upgradeDomains=domains):
                 judged.append((ensemble, write, ack, domains))
     assert (3, 3, 2, 3) in judged, "some policies are legal, and one bookie a zone is too few"
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, {"autoReplication": {"perZone": 0}}, {"zones": three(None, None, None)[::-1]}]
+)
+def test_the_names_of_the_objects_are_those_of_the_objects_in_their_order(spec: Json) -> None:
+    wanted = built(**spec)
+
+    made = owned_objects.all_of(wanted, resource(**spec), None)
+
+    assert owned_objects.names(wanted) == tuple(
+        (kind, body["metadata"]["name"]) for kind, body in made
+    )

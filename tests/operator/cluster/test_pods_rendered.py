@@ -22,6 +22,7 @@ from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import conditions
 from zonekeeper.operator.shapes.pods import PodFields
+from zonekeeper.operator.sight import formats_pod
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "pods_v1.json"
 INSTANCE: Final = "0d6e3a1e-0000-4000-8000-000000000001"
@@ -49,6 +50,38 @@ def container(of: Json) -> Json:
     (only,) = template(of)["spec"]["containers"]
     found: Json = only
     return found
+
+
+def test_where_the_platform_chooses_the_user_no_pod_names_a_user_or_a_group() -> None:
+    """OpenShift refuses a user, and a group of volumes, that is not of the namespace."""
+    item = resource(podUser="Platform")
+    wanted = desired.read(item)
+    assert isinstance(wanted, Desired)
+    asking = formats_pod.made(wanted, wanted.zones[0], item)["spec"]
+    pods = [template(one)["spec"] for one in made(podUser="Platform").values()]
+
+    assert len(pods) == 6
+    for pod in (*pods, asking):
+        confined = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        assert pod["securityContext"] == confined
+        (only,) = pod["containers"]
+        assert only["securityContext"] == dict(pod_parts.RESTRICTED_CONTAINER)
+
+
+def test_otherwise_every_pod_runs_as_the_same_user_and_volumes_are_given_to_its_group() -> None:
+    assert made() == made(podUser="Fixed")
+    for name, one in made().items():
+        said = template(one)["spec"]["securityContext"]
+        assert said["runAsUser"] == said["runAsGroup"] == pod_parts.USER
+        assert said.get("fsGroup") == (pod_parts.USER if name.startswith("Stateful") else None)
+
+
+def test_another_user_is_refused_in_words() -> None:
+    found = desired.read(resource(podUser="root"))
+
+    assert isinstance(found, desired.RefusedResource)
+    assert "spec.podUser" in found.reasons[0]
+    assert "Fixed, Platform" in found.reasons[0]
 
 
 def test_a_resource_that_says_nothing_of_its_pods_has_the_pods_that_it_had() -> None:

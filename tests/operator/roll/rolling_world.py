@@ -46,7 +46,7 @@ async def uids(world: World) -> dict[str, str]:
 
 async def images(world: World) -> dict[str, str]:
     """Give the image that each bookie runs."""
-    return {name: str(item["spec"]["image"]) for name, item in (await bookies(world)).items()}
+    return {name: observed.pod(item).image for name, item in (await bookies(world)).items()}
 
 
 async def templates(world: World) -> dict[str, str]:

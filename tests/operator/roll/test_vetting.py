@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.operator.resources import SPACE, resource
+from tests.operator.roll.rolling_world import templates
 from tests.operator.worlds import World
 from zonekeeper.bookie.life import own_formats
 from zonekeeper.metadata.formats import release_formats
@@ -28,12 +29,13 @@ from zonekeeper.operator.roll.vetting import (
     RefusedImage,
     Vetted,
 )
-from zonekeeper.operator.sight import formats_pod
+from zonekeeper.operator.sight import formats_pod, observed
 from zonekeeper.operator.sight.formats_pod import NEVER_RAN, FormatsPod
 from zonekeeper.operator.sight.pod_trouble import PodTrouble, TroubleKind
 from zonekeeper.placement.base.ids import BookieId
 
 IMAGE = NEW = "zonekeeper:0.2.0"
+THIRD = "zonekeeper:0.3.0"
 OURS = own_formats.of_this_release()
 OLD_IMAGE = str(resource()["spec"]["image"])
 A, B = BookieId("log-a-0"), BookieId("log-b-0")
@@ -270,10 +272,76 @@ async def test_a_restart_asks_no_image() -> None:
     assert asked == []
 
 
+async def in_the_midst(world: World) -> None:
+    """Let a roll to ``NEW`` be where a bookie of zone a runs it, and another one does not."""
+    await world.settle()
+    await world.change(image=NEW)
+    while await images(world) != {OLD_IMAGE, NEW}:
+        await world.turn()
+        await world.controllers()
+
+
+async def test_a_third_image_in_the_midst_of_a_roll_reaches_no_template_before_it_is_vetted() -> (
+    None
+):
+    world = World()
+    world.missing.add(THIRD)
+    await in_the_midst(world)
+    seen: set[str] = set()
+
+    async def look() -> None:
+        seen.update((await templates(world)).values())
+
+    await world.change(image=THIRD)
+    await world.settle(after_turn=look)
+
+    assert seen == {OLD_IMAGE, NEW}
+    assert (await world.conditions())["Rolling"][1] == "imageNotVetted"
+    # A pod that Kubernetes makes anew meanwhile gets what stands.
+    world.kubernetes.mark_deleted(PODS, SPACE, "log-a-0")
+    await world.settle(after_turn=look)
+    assert seen == {OLD_IMAGE, NEW}
+    assert await images(world) <= {OLD_IMAGE, NEW}
+
+    world.missing.clear()
+    (stuck,) = await world.kubernetes.list(PODS, SPACE, labels=f"{FORMATS_LABEL}=log")
+    world.kubernetes.mark_deleted(PODS, SPACE, stuck["metadata"]["name"])
+    await world.settle()
+    assert await images(world) == {THIRD}
+
+
+async def test_in_the_midst_of_a_roll_what_a_pod_still_runs_is_put_back_without_a_question() -> (
+    None
+):
+    world = World()
+    await in_the_midst(world)
+    world.missing.add(OLD_IMAGE)  # to ask it would not end
+
+    await world.change(image=OLD_IMAGE)
+    await world.settle()
+
+    assert set((await templates(world)).values()) == await images(world) == {OLD_IMAGE}
+
+
+async def test_a_zone_without_pods_gets_no_image_before_it_is_vetted_either() -> None:
+    world = World()
+    world.missing.add(NEW)
+    await world.settle()
+    for name in ("log-b-0", "log-b-1"):
+        world.kubernetes.mark_deleted(PODS, SPACE, name)
+
+    await world.change(image=NEW)
+    for _ in range(5):
+        await world.turn()  # no controller makes the pods anew
+
+    assert set((await templates(world)).values()) == {OLD_IMAGE}
+    assert (await world.conditions())["Rolling"][1] == "imageNotVetted"
+
+
 async def images(world: World) -> set[str]:
     """Give the images that bookies run."""
     pods = await world.kubernetes.list(PODS, SPACE, labels="zonekeeper.io/cluster=log")
-    return {pod["spec"]["image"] for pod in pods}
+    return {observed.pod(pod).image for pod in pods}
 
 
 async def message(world: World) -> str:

@@ -6,8 +6,10 @@ process speaks to the twin.
 
 import asyncio
 import json
+import shutil
 import signal
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from http import HTTPStatus
@@ -18,7 +20,11 @@ import kubernetes
 import pytest
 from aiohttp import web
 
+from tests.operator.admission import questions
+from tests.operator.resources import resource
 from tests.support import held_ports
+from tests.support.certificates import Authority
+from zonekeeper.operator.admission import serving
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     EVENTS,
@@ -249,3 +255,49 @@ async def see_pages(port: int) -> None:
                 assert words in await found.text()
         signal.raise_signal(signal.SIGTERM)
         await living
+
+
+async def test_a_process_that_stands_by_answers_admission_reviews(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "pki")
+    with ExitStack() as held:
+        (port,) = held_ports.choose(1, "127.0.0.1", held)
+        await ask_standing_by(authority, tmp_path / "secret", port)
+
+
+async def ask_standing_by(authority: Authority, folder: Path, port: int) -> None:
+    """Ask a process whose certificate comes only after its start."""
+    api = MemoryKubernetes()
+    spec = {"holderIdentity": "theirs_pod-2_1", "leaseTransitions": 0}
+    meta = {"name": "zonekeeper-operator", "namespace": "default"}
+    api.put(LEASES, {"metadata": meta, "spec": spec})
+    flags = {"webhook": f"127.0.0.1:{port}", "webhook-certificate": str(folder)}
+    living = asyncio.ensure_future(running.run(api, given(**flags)))
+    async with asyncio.timeout(LIMIT_S), aiohttp.ClientSession() as session:
+        while not await api.list(EVENTS, "default"):  # noqa: ASYNC110 the process makes it
+            await asyncio.sleep(0.05)
+        put_certificate(authority, folder)
+        trust = ssl.create_default_context(cafile=authority.pair.certificate)
+        body = questions.body(resource(policy={"quorums": {"ack": 9}}))
+        url = f"https://127.0.0.1:{port}{serving.PATH}"
+        while True:
+            try:
+                async with session.post(url, data=body, ssl=trust) as found:
+                    assert questions.response(await found.read())["allowed"] is False
+                    break
+            except aiohttp.ClientConnectorError:
+                await asyncio.sleep(0.05)
+        signal.raise_signal(signal.SIGTERM)
+        await living
+    assert holder(api) == "theirs_pod-2_1"
+
+
+def put_certificate(authority: Authority, folder: Path) -> None:
+    """Put a certificate into a folder, as a Secret is mounted."""
+    folder.mkdir()
+    pair = authority.sign("webhook", name="webhook", hosts=("127.0.0.1",))
+    shutil.copy(pair.certificate, folder / "tls.crt")
+    shutil.copy(pair.key, folder / "tls.key")
+
+
+def test_by_default_there_is_no_webhook() -> None:
+    assert given().webhook is None

@@ -1,13 +1,21 @@
 """A slip is undone: bookies that hold nothing are taken back, and those that hold data stay."""
 
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
 import pytest
 
-from tests.operator.resources import NAME, SPACE, URI
+from tests.operator.resources import KEY, NAME, SPACE, URI
 from tests.operator.worlds import World
 from zonekeeper.metadata.formats import ledger_paths
 from zonekeeper.operator.kubernetes.api import CLAIMS, DEPLOYMENTS, STATEFUL_SETS, Json
+from zonekeeper.operator.run.reconciling import Reconciler
 from zonekeeper.operator.sight.holdings import ASKED_EVERY_MS, PROOF_MS, Holdings
 from zonekeeper.placement.base.ids import BookieId
+
+T = TypeVar("T")
 
 LEGAL, BLOCKED = ("True", "LegalWithWarnings"), ("False", "Blocked")
 WITH_D = [{"name": zone} for zone in "abcd"]
@@ -102,6 +110,35 @@ async def test_a_bookie_that_a_ledger_names_stays_until_none_does_and_the_rest_i
     await world.delete_ledger(ledger)
     await wait_for_a_listing(world)
     assert (await world.conditions())["Legal"] == LEGAL
+    assert await replicas(world) == each(2)
+
+
+async def test_a_turn_does_not_wait_for_the_listing_and_nothing_is_taken_back_before_its_end() -> (
+    None
+):
+    world = await grown(bookiesPerZone=3)
+    may_end = asyncio.Event()
+
+    def slow(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        async def later() -> T:
+            await may_end.wait()
+            return await work
+
+        return asyncio.ensure_future(later())
+
+    await world.reconciler.close()
+    world.reconciler = Reconciler(replace(world.surroundings(), spawn=slow), KEY)
+    await world.change(bookiesPerZone=2)
+    for _ in range(3):
+        world.now_ms += ASKED_EVERY_MS
+        await world.reconciler.turn()
+
+    assert (await world.conditions())["Legal"] == BLOCKED
+    assert "not proven that no ledger names them" in await world.message("Legal")
+    assert await replicas(world) == each(3)
+
+    may_end.set()
+    await world.settle()
     assert await replicas(world) == each(2)
 
 
@@ -244,10 +281,13 @@ def test_ledgers_are_listed_where_a_proof_is_missing_and_not_again_and_again(
 
 
 def test_a_proof_ends_when_the_bookie_may_serve_again() -> None:
-    known = Holdings(asked=A | B, empty=A | B, served=A, asked_ms=1)
+    known = Holdings(asked=A | B, empty=A | B, served=A, asked_ms=1, proven_ms=1)
 
     assert known.still(A | B, A, PROOF_MS).empty == A | B
     assert known.still(A | B, A, PROOF_MS + 1).empty == B
     assert known.still(A | B, A, 0).empty == B, "a clock that went back proves nothing"
-    assert known.still(A, frozenset(), 10**9) == Holdings(asked=A, empty=A, served=A, asked_ms=1)
+    assert known.still(A, frozenset(), 10**9) == Holdings(
+        asked=A, empty=A, served=A, asked_ms=1, proven_ms=1
+    )
+    assert replace(known, proven_ms=None).still(A | B, A, 1).empty == B, "it did not end yet"
     assert not Holdings().is_due(frozenset(), 0)

@@ -52,6 +52,15 @@ class OnDelete(enum.StrEnum):
     DELETE = "Delete"
 
 
+class PodUser(enum.StrEnum):
+    """As which user do the processes in the pods run?"""
+
+    #: As one that is always the same.
+    FIXED = "Fixed"
+    #: The platform chooses one for each namespace, as OpenShift does, and refuses another.
+    PLATFORM = "Platform"
+
+
 #: The plain fields of ``spec``, by name; the schema is made from the same table.
 FIELDS: Final[Mapping[str, fields.Kind]] = {
     "autoReplication.perZone": fields.Whole(0, REPAIRERS_PER_ZONE_MAX),
@@ -63,6 +72,7 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
         "zk://zookeeper:2181/ledgers",
     ),
     "onDelete": fields.OneOf(OnDelete),
+    "podUser": fields.OneOf(PodUser),
     "storage.className": volumes.CLASS,
     "storage.journal.className": volumes.CLASS,
     "storage.journal.size": volumes.SIZE,
@@ -75,6 +85,7 @@ DEFAULTS: Final[Mapping[str, int | str]] = {
     "autoReplication.perZone": 1,
     "bookiesPerZone": 3,
     "onDelete": OnDelete.RETAIN.value,
+    "podUser": PodUser.FIXED.value,
     "update.bake": "1m",
     "update.deadline": "10m",
     "update.paused": False,
@@ -118,6 +129,7 @@ class Desired:
     repairers_per_zone: int
     repair_resources: Json
     image: str
+    pod_user: PodUser
     storage_size: str
     storage_class: str | None
     #: The volume of arrival segments; None: they are on the other one.
@@ -223,6 +235,7 @@ def read(resource: Json) -> Desired | RefusedResource:
         repairers_per_zone=repairers,
         repair_resources=repair_resources,
         image=str(values["image"]),
+        pod_user=PodUser(str(values["podUser"])),
         storage_size=str(values["storage.size"]),
         storage_class=None if storage_class is None else str(storage_class),
         journal=journal,

@@ -48,13 +48,15 @@ def _changes(path: str, wanted: object, found: object) -> Iterator[tuple[str, ob
 
 
 def _holds(wanted: object, found: object) -> bool:
+    if wanted == found:
+        return True  # most parts are the same, and to see that is cheap
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(
             name in found and _holds(value, found[name]) for name, value in wanted.items()
         )
     if isinstance(wanted, list):
         return isinstance(found, list) and _list_holds(wanted, found)
-    return wanted == found or _same_quantity(wanted, found)
+    return _same_quantity(wanted, found)
 
 
 def _list_holds(wanted: list[object], found: list[object]) -> bool:

@@ -68,13 +68,23 @@ def claim_names(bookie: str) -> tuple[str, ...]:
     return tuple(f"{volume}-{bookie}" for volume in (VOLUME, JOURNAL_VOLUME))
 
 
+def names(desired: Desired) -> tuple[tuple[ObjectKind, str], ...]:
+    """Name what ``all_of`` gives, in its order: the objects themselves cost much more to make."""
+    return (
+        (SERVICE_ACCOUNTS, _account(desired)),
+        (SERVICES, _service_name(desired)),
+        (BUDGETS, _budget_name(desired)),
+        *((STATEFUL_SETS, set_name(desired.name, zone.name)) for zone in desired.zones),
+        *repair_objects.names(desired),
+    )
+
+
 def all_of(
     desired: Desired, resource: Json, instance: str | None
 ) -> tuple[tuple[ObjectKind, Json], ...]:
     """Give every object of a cluster, in the order in which they are made.
 
-    ``instance`` is None: the instance is not known yet. Then only the names may be used, and
-    nothing may be applied.
+    ``instance`` is None: the instance is not known yet. Then nothing may be applied.
     """
     bare = [
         (SERVICE_ACCOUNTS, {**_named(desired, _account(desired)), **pod_parts.NO_TOKEN}),
@@ -106,6 +116,12 @@ def with_standing_claims(body: Json, found: Json) -> Json:
         if ours["metadata"]["name"] in standing
     ]
     return {**body, "spec": {**body["spec"], "volumeClaimTemplates": templates}}
+
+
+def image_of(pod: Json) -> str:
+    """Give the image of the bookie of a pod, by the pod's spec; empty: it has no bookie."""
+    containers = pod.get("containers") or ()
+    return next((str(one["image"]) for one in containers if one["name"] == CONTAINER), "")
 
 
 def with_replicas(body: Json, count: int) -> Json:
@@ -175,6 +191,10 @@ def _service_name(desired: Desired) -> str:
     return f"{desired.name}-bookies"
 
 
+def _budget_name(desired: Desired) -> str:
+    return f"{desired.name}-bookies"
+
+
 def _service(desired: Desired) -> Json:
     return {
         **_named(desired, _service_name(desired)),
@@ -192,7 +212,7 @@ def _service(desired: Desired) -> Json:
 
 def _budget(desired: Desired) -> Json:
     return {
-        **_named(desired, f"{desired.name}-bookies"),
+        **_named(desired, _budget_name(desired)),
         "spec": {
             "maxUnavailable": 1,
             "selector": {"matchLabels": {CLUSTER_LABEL: desired.name}},
@@ -256,11 +276,7 @@ def _pod(desired: Desired, zone: Zone, labels: Json) -> Json:
         "terminationGracePeriodSeconds": TERMINATION_SECONDS,
         "nodeSelector": dict(zone.node_labels),
         "topologySpreadConstraints": pod_parts.spread_over_nodes(labels),
-        "securityContext": {
-            **pod_parts.RESTRICTED_POD,
-            "fsGroup": pod_parts.USER,
-            "fsGroupChangePolicy": "OnRootMismatch",
-        },
+        "securityContext": pod_parts.confinement(desired, has_volumes=True),
         "containers": [_container(desired, zone)],
         **pod_parts.scheduling(zone.pods),
         **({"affinity": zone.pods.affinity} if zone.pods.affinity else {}),

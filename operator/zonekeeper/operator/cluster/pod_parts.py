@@ -7,7 +7,7 @@ token. Labels, probes and variables are written in one way.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from zonekeeper.operator.cluster.desired import Desired
+from zonekeeper.operator.cluster.desired import Desired, PodUser
 from zonekeeper.operator.kubernetes.api import CLUSTER_LABEL, Json
 from zonekeeper.operator.shapes.pods import PodFields
 from zonekeeper.wire.running import seam
@@ -18,11 +18,9 @@ USER: Final = 65_532
 #: Of a ServiceAccount and of a pod: no process needs a token.
 NO_TOKEN: Final[Mapping[str, bool]] = {"automountServiceAccountToken": False}
 
-#: The security context of a pod.
-RESTRICTED_POD: Final[Mapping[str, object]] = {
+#: The security context of a pod, but for its user.
+_RESTRICTED_POD: Final[Mapping[str, object]] = {
     "runAsNonRoot": True,
-    "runAsUser": USER,
-    "runAsGroup": USER,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 #: The security context of a container.
@@ -64,6 +62,18 @@ def labels(desired: Desired, *, program: str) -> Json:
         "app.kubernetes.io/instance": desired.name,
         "app.kubernetes.io/managed-by": "zonekeeper-operator",
     }
+
+
+def confinement(desired: Desired, *, has_volumes: bool = False) -> Json:
+    """Give the security context of a pod.
+
+    A platform that chooses the user gives it the volumes, too, and refuses a pod that names a user
+    or a group which is not of its namespace.
+    """
+    if desired.pod_user is PodUser.PLATFORM:
+        return dict(_RESTRICTED_POD)
+    volumes = {"fsGroup": USER, "fsGroupChangePolicy": "OnRootMismatch"} if has_volumes else {}
+    return {**_RESTRICTED_POD, "runAsUser": USER, "runAsGroup": USER, **volumes}
 
 
 def metadata(said: PodFields, own: Json) -> Json:

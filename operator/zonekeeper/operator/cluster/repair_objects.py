@@ -55,6 +55,12 @@ def all_of(desired: Desired) -> tuple[tuple[ObjectKind, Json], ...]:
     return ((SERVICE_ACCOUNTS, account), *deployments)
 
 
+def names(desired: Desired) -> tuple[tuple[ObjectKind, str], ...]:
+    """Name what ``all_of`` gives, in its order."""
+    deployments = ((DEPLOYMENTS, deployment_name(desired.name, z.name)) for z in desired.zones)
+    return ((SERVICE_ACCOUNTS, _account(desired)), *deployments)
+
+
 def _account(desired: Desired) -> str:
     return f"{desired.name}-{PROGRAM}"
 
@@ -89,7 +95,7 @@ def _pod(desired: Desired, zone: Zone, own: Json) -> Json:
         "terminationGracePeriodSeconds": TERMINATION_SECONDS,
         "nodeSelector": dict(zone.node_labels),
         "topologySpreadConstraints": pod_parts.spread_over_nodes(own),
-        "securityContext": dict(pod_parts.RESTRICTED_POD),
+        "securityContext": pod_parts.confinement(desired),
         "containers": [_container(desired, zone)],
         **pod_parts.scheduling(zone.pods, _TOLERATIONS),
     }

@@ -18,6 +18,7 @@ The twin differs from a real API server in these points:
 """
 
 import itertools
+import pickle
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
@@ -54,7 +55,7 @@ class MemoryKubernetes(Kubernetes):
         known = self._objects.get(key, {}).get("metadata", {})
         fresh = {"uid": f"uid-{next(self._numbers)}", "generation": 1, "finalizers": []}
         version = {"resourceVersion": str(next(self._numbers))}
-        self._objects[key] = _copied(
+        self._objects[key] = _plain(
             {**body, "metadata": {**fresh, **_kept(known), **body["metadata"], **version}}
         )
         return _copied(self._objects[key])
@@ -85,13 +86,14 @@ class MemoryKubernetes(Kubernetes):
         """Read objects by labels (``name=value``, joined by commas)."""
         self.disturb("list", kind)
         wanted = dict(pair.split("=") for pair in labels.split(",") if pair)
-        return [
-            _copied(item)
-            for (plural, space, _), item in sorted(self._objects.items(), key=_by_name)
-            if plural == kind.plural
-            and namespace in ("", space)
+        found = [
+            (key, item)
+            for key, item in self._objects.items()
+            if key[0] == kind.plural
+            and namespace in ("", key[1])
             and wanted.items() <= item["metadata"].get("labels", {}).items()
         ]
+        return [_copied(item) for _, item in sorted(found, key=_by_name)]
 
     async def create(self, kind: ObjectKind, body: Json) -> None:
         """Create an object."""
@@ -120,10 +122,10 @@ class MemoryKubernetes(Kubernetes):
             raise ObjectChangedError(409, f"{kind.name} {meta['name']} is another version")
         before = _copied(known)
         if subresource:
-            known[subresource] = _copied(body[subresource])
+            known[subresource] = _plain(body[subresource])
         else:
             finalizers = self._finalizers(known["metadata"], meta.get("finalizers", []))
-            _merge(known, _copied(body))
+            _merge(known, _plain(body))
             if known.get("spec") != before.get("spec"):
                 known["metadata"]["generation"] += 1
             self._finalize(key, finalizers)
@@ -201,13 +203,18 @@ def _kept(meta: Json) -> Json:
     return {name: meta[name] for name in ("uid", "generation", "finalizers") if name in meta}
 
 
-def _copied(value: T) -> T:
-    """Copy plain JSON; this is much faster than ``copy.deepcopy``."""
+def _plain(value: T) -> T:
+    """Copy JSON so that no part of the copy stands in two places, as it is when it is sent."""
     if isinstance(value, dict):
-        return cast(T, {name: _copied(inner) for name, inner in value.items()})
+        return cast(T, {name: _plain(inner) for name, inner in value.items()})
     if isinstance(value, list):
-        return cast(T, [_copied(inner) for inner in value])
+        return cast(T, [_plain(inner) for inner in value])
     return value
+
+
+def _copied(value: T) -> T:
+    """Copy what is stored; ``pickle`` is three times as fast as Python, and many times deepcopy."""
+    return cast(T, pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)))  # noqa: S301 our own bytes
 
 
 def _merge(known: Json, body: Json) -> None:

@@ -159,8 +159,7 @@ def _journal(kept: Desired) -> str:
 
 def foreign(wanted: Desired, observed: Observed) -> Iterator[str]:
     """Find objects with a name that the cluster needs and that the resource does not control."""
-    for kind, body in owned_objects.all_of(wanted, observed.resource, None):
-        name = body["metadata"]["name"]
+    for kind, name in owned_objects.names(wanted):
         found = observed.owned.get((kind.plural, name))
         if found is not None and controller_of(found) != observed.uid:
             yield _controlled_by_another(kind, name, found)

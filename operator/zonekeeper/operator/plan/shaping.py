@@ -35,7 +35,10 @@ def objects(case: Case, *, reaching: ZoneName | None = None) -> Iterator[tuple[O
             is_reached = (
                 zone == reaching
                 or templates.stands(body, found)
-                or templates.is_in_midst(found, pods)
+                or (
+                    templates.is_in_midst(found, pods)
+                    and (case.roll.is_image_free or templates.puts_back(body, found, pods))
+                )
             )
             yield kind, body if is_reached else templates.keeping(body, found)
         elif kind is DEPLOYMENTS:

@@ -30,6 +30,7 @@ from zonekeeper.operator.roll.gates import GateWait, RollGate
 from zonekeeper.operator.roll.gating import RollGround
 from zonekeeper.operator.roll.memory import BegunStep, Halt, RollMemory, TakenBookie
 from zonekeeper.operator.roll.order import Step, ZoneSet
+from zonekeeper.operator.roll.vetting import ImageSight
 from zonekeeper.operator.roots.roots import RootFound
 from zonekeeper.operator.sight.observed import Observed, Pod
 from zonekeeper.placement.base import units
@@ -114,6 +115,8 @@ class RollProgress:
     overridden: Step | None = None
     #: Nothing is to be rolled, as far as is known.
     is_done: bool = False
+    #: The image that is asked for may reach templates.
+    is_image_free: bool = True
 
     @property
     def halt(self) -> Halt | None:
@@ -162,7 +165,7 @@ class _Roll:
         touched = {one.bookie for one in step.taken} - {one.bookie for one in left}
         if left and not touched & pending.keys():
             return self._finish(step)
-        if left and not self._gates(step):
+        if left and step.halt is None and not self._gates(step):
             return self._stepping(step, tuple(TakeAway(o.bookie, o.uid) for o in left), pending)
         if not pending:
             return self._finish(step)
@@ -249,8 +252,13 @@ class _Roll:
 
     def _begin(self, override: str | None) -> RollProgress:
         image = vetting.sight(self._desired, self._observed, self._sets)
+        return replace(self._begin_with(image, override), is_image_free=image.is_free)
+
+    def _begin_with(self, image: ImageSight, override: str | None) -> RollProgress:
         forgets = (ForgetImage(one.name, one.uid) for one in image.forget)
         stray: tuple[Move, ...] = (*self._stray(), *forgets)
+        if image.wait is not None:
+            return self._wait_for_image(image, image.wait, stray)
         if not order.is_pending(self._sets):
             notes = RollMemory(used=self._notes.used, proven=self._notes.proven)
             return RollProgress(moves=stray, notes=notes, is_done=True)
@@ -266,10 +274,6 @@ class _Roll:
             waits = ()
         else:
             passes = False
-        if image.wait is not None:
-            asks = (AskImage(step.unit.zone),) if image.ask else ()
-            waits = (image.wait, *waits)
-            return self._waiting(waits, self._notes, moves=(*stray, *asks))
         if waits:
             return self._waiting(waits, self._notes, moves=stray)
         zone = next(one for one in self._sets if one.zone == step.unit.zone)
@@ -289,6 +293,20 @@ class _Roll:
             stepping=f"maintenance of {step.unit}",
             overridden=step if passes else None,
         )
+
+    def _wait_for_image(
+        self, image: ImageSight, wait: GateWait, stray: tuple[Move, ...]
+    ) -> RollProgress:
+        """Wait until the image has said its formats; all that the step waits for is told, too.
+
+        Where no pod stands there is no step, and the templates wait for the image all the same.
+        """
+        step = self._steps[0] if self._steps else None
+        zone = self._sets[0].zone if step is None else step.unit.zone
+        asks = (AskImage(zone),) if image.ask else ()
+        ground = self._ground(is_overridden=False)
+        waits = (wait, *(() if step is None else gating.waits(ground, step)))
+        return self._waiting(waits, self._notes, moves=(*stray, *asks))
 
     def _begun(self, step: Step, zone: ZoneSet, *, is_overridden: bool) -> BegunStep:
         pods = {pod.name: pod for pod in zone.pods}

@@ -7,8 +7,8 @@ operator that has just started knows it, too.
 
 - An object that is missing is made with the template that is asked for.
 - In a zone where some pods do not run what their StatefulSet says, the roll is in its midst. Such a
-  zone gets the template that is asked for at once: nothing is made from one that is asked for no
-  longer.
+  zone gets the template that is asked for at once, if its image was vetted or is put back: nothing
+  is made from one that is asked for no longer.
 - A zone whose pods all run what their StatefulSet says keeps it until the roll reaches the zone.
 
 An annotation names the template that was applied. An older operator wrote none; then the fields are
@@ -78,6 +78,13 @@ def is_in_midst(found: Json, pods: Iterable[Pod]) -> bool:
     if known is None:
         return False
     return not present or any(pod.revision != known for pod in present)
+
+
+def puts_back(made: Json, found: Json, pods: Iterable[Pod]) -> bool:
+    """Has the template that is asked for the image that stands, or that a pod still runs?"""
+    image = owned_objects.image_of(made["spec"]["template"]["spec"])
+    standing = owned_objects.image_of(found["spec"]["template"]["spec"])
+    return image == standing or any(pod.image == image for pod in pods)
 
 
 def _annotations(item: Json) -> Json:

@@ -11,9 +11,10 @@ What is unknown counts as ``BEFORE``: the formats of the releases that could not
 an image whose command does not know the question. A bookie refuses a disk that it cannot read by
 itself, too; here this is known before a bookie was taken down.
 
-An image is asked while a zone that the roll has not reached runs another one. An image that only a
-zone in the midst of its steps runs no more is not asked again: to put back what was there before
-heals a roll at once.
+An image is asked while the template of a zone has another one. It reaches no template before it was
+vetted, also where a roll to yet another image is in its midst. One exception heals a roll at once:
+in a zone in the midst of its steps, the image that a pod of the zone still runs is put back without
+a question.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -134,6 +135,11 @@ class ImageSight:
     #: The gate that a step waits for; None: the image may be used.
     wait: GateWait | None = None
 
+    @property
+    def is_free(self) -> bool:
+        """May the image reach a zone's template?"""
+        return self.wait is None
+
 
 def sight(desired: Desired, observed: Observed, sets: Iterable[ZoneSet]) -> ImageSight:
     """Say what is to be done before the first step, or the next one, may begin."""
@@ -166,10 +172,7 @@ def _is_new_to(zone: ZoneSet, image: str) -> bool:
     """Does a zone that the roll has not reached stand with another image?"""
     if zone.found is None or zone.is_reached:
         return False
-    containers = zone.found["spec"]["template"]["spec"]["containers"]
-    return any(
-        one["name"] == owned_objects.CONTAINER and one["image"] != image for one in containers
-    )
+    return owned_objects.image_of(zone.found["spec"]["template"]["spec"]) != image
 
 
 def _gate(what: str) -> GateWait:

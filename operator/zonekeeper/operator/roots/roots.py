@@ -40,7 +40,7 @@ from zonekeeper.replication.gate import planned_work
 from zonekeeper.replication.view.alerts import Chronicle
 
 READS_IN_FLIGHT_MAX: Final = 32
-#: A listing of ledgers that takes longer proves nothing; a turn waits for it.
+#: A listing of ledgers that takes longer proves nothing.
 LISTING_SECONDS_MAX: Final = 60
 
 Opener: TypeAlias = Callable[[str], Awaitable[MetadataStore]]

@@ -7,9 +7,9 @@ sees another basis, the listing is given up, and a new one begins when it is wan
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Coroutine, Hashable
 from contextlib import aclosing
-from typing import Final, TypeAlias
+from typing import Any, Final, Protocol, TypeVar
 
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
@@ -17,16 +17,21 @@ from zonekeeper.operator.sight.ledger_sight import FragmentKinds, LedgerSight
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.replication.view import listing
 
-#: Begins a task that has a parent.
-Spawn: TypeAlias = Callable[
-    [Coroutine[None, None, FragmentKinds | None]], "asyncio.Task[FragmentKinds | None]"
-]
+Result = TypeVar("Result")
 
 #: A listing is read anew after this time, and after so many times the time that it took.
 ANEW_AFTER_MS: Final = 60_000
 ANEW_AFTER_TIMES: Final = 10
 
 _logger = logging.getLogger(__name__)
+
+
+class Spawn(Protocol):
+    """Begins a task that has a parent."""
+
+    def __call__(self, work: Coroutine[Any, Any, Result], /) -> "asyncio.Task[Result]":
+        """Begin it."""
+        ...
 
 
 class LedgerReading:

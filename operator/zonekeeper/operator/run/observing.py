@@ -25,6 +25,8 @@ from zonekeeper.operator.kubernetes.api import (
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import RootFound, Roots
+from zonekeeper.operator.run import holdings_reading
+from zonekeeper.operator.run.holdings_reading import HoldingsQuestion, answered
 from zonekeeper.operator.sight import (
     formats_pod,
     holdings,
@@ -39,7 +41,6 @@ from zonekeeper.operator.sight.node_sight import NodeSight
 from zonekeeper.operator.sight.observed import Observed, Pod, VolumeClaim
 from zonekeeper.operator.sight.watch_sight import WatchSight
 from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.placement.base.troubles import Trouble
 
 #: The version of this operator.
 VERSION: Final = metadata.version("zonekeeper")
@@ -80,7 +81,7 @@ async def look(
     earlier: Earlier,
     moment: LookTime,
 ) -> Observed:
-    """Read everything; raises ``KubernetesError`` where the API server does not answer."""
+    """Read everything but the ledgers; raises ``KubernetesError`` where Kubernetes is away."""
     meta = resource["metadata"]
     namespace, name = meta["namespace"], meta["name"]
     labels = f"{CLUSTER_LABEL}={name}"
@@ -96,7 +97,7 @@ async def look(
     of_kept = kept_spec.cluster_of(kept, resource, wanted)
     built = [one for one in (wanted, of_kept) if isinstance(one, Desired)]
     for one in built if of_kept is not wanted else built[:1]:
-        owned |= await _by_name(kubernetes, one, resource, owned)
+        owned |= await _by_name(kubernetes, one, owned)
     repair_pods = await kubernetes.list(PODS, namespace, labels=f"{REPAIRS_LABEL}={name}")
     pods = observed.bookies(
         await kubernetes.list(PODS, namespace, labels=labels), resource, owned.values()
@@ -121,7 +122,7 @@ async def look(
     found = await root.look(kept_spec.address(kept, resource), for_work=for_work)
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
     judged = wanted if isinstance(wanted, Desired) else of_kept
-    known = await _holdings(root, judged, looked, earlier.holdings, moment.now_ms)
+    known = still_held(judged, looked, earlier.holdings, moment.now_ms)
     return replace(looked, holdings=known)
 
 
@@ -165,25 +166,65 @@ def basis_of(found: roots.Facts) -> Hashable:
     return found.instance, starts, places, gates, found.registered, found.read_only
 
 
-async def _holdings(
-    root: Roots, judged: Desired | None, seen: Observed, before: Holdings, now_ms: int
-) -> Holdings:
-    """Ask which bookies hold something, of those that have cookies and are not asked for."""
+def question(judged: Desired | None, seen: Observed, moment: LookTime) -> HoldingsQuestion | None:
+    """Give the listing that is due, about bookies that have cookies and are not asked for."""
+    found = seen.root
+    if judged is None or not isinstance(found, RootFound):
+        return None
+    beyond, serving = _beyond(judged, seen, found)
+    if not seen.holdings.is_due(beyond, moment.now_ms):
+        return None
+    return HoldingsQuestion(
+        address=kept_spec.address(seen.kept, seen.resource) or "",
+        instance=found.instance,
+        beyond=beyond,
+        serving=serving,
+        asked_ms=moment.now_ms,
+    )
+
+
+def still_held(judged: Desired | None, seen: Observed, before: Holdings, now_ms: int) -> Holdings:
+    """Give what still counts of earlier listings."""
     found = seen.root
     if judged is None or not isinstance(found, RootFound):
         return Holdings()
-    beyond = holdings.beyond(judged, found.locations)
-    serving = frozenset[BookieId]().union(*holdings.run_beyond(judged, seen.replicas).values())
-    known = before.still(beyond, serving, now_ms)
-    if not known.is_due(beyond, now_ms):
-        return known
-    try:
-        address = kept_spec.address(seen.kept, seen.resource) or ""
-        named, is_whole = await root.naming(address, beyond, instance=found.instance)
-    except Trouble:
-        return replace(known, asked=beyond, asked_ms=now_ms)
-    empty = beyond - named if is_whole else frozenset[BookieId]()
-    return Holdings(asked=beyond, named=named, empty=empty, served=serving, asked_ms=now_ms)
+    beyond, serving = _beyond(judged, seen, found)
+    return before.still(beyond, serving, now_ms)
+
+
+def _beyond(
+    judged: Desired, seen: Observed, found: RootFound
+) -> tuple[frozenset[BookieId], frozenset[BookieId]]:
+    """Give the bookies with cookies that are not asked for, and all others of them that serve."""
+    serving = holdings.run_beyond(judged, seen.replicas).values()
+    return holdings.beyond(judged, found.locations), frozenset[BookieId]().union(*serving)
+
+
+async def look_whole(
+    kubernetes: Kubernetes,
+    root: Roots,
+    resource: Json,
+    wanted: Desired | RefusedResource,
+    earlier: Earlier,
+    moment: LookTime,
+) -> Observed:
+    """Read everything, and wait for the listing of the ledgers that is due, if one is.
+
+    This is for looks that have no next turn. A turn does not wait.
+    """
+    seen = await look(kubernetes, root, resource, wanted, earlier, moment)
+    due = question(judged_of(wanted, seen), seen, moment)
+    if due is None:
+        return seen
+    named = await holdings_reading.asked(root, due)
+    return replace(seen, holdings=answered(seen.holdings, due, named, now_ms=moment.now_ms))
+
+
+def judged_of(wanted: Desired | RefusedResource, seen: Observed) -> Desired | None:
+    """Give the cluster that a resource asks for, or asked for before; None: neither is legal."""
+    if isinstance(wanted, Desired):
+        return wanted
+    return kept_spec.cluster_of(seen.kept, seen.resource, wanted)
 
 
 async def _asked(kubernetes: Kubernetes, resource: Json) -> tuple[FormatsPod, ...]:
@@ -196,14 +237,14 @@ async def _asked(kubernetes: Kubernetes, resource: Json) -> tuple[FormatsPod, ..
 
 
 async def _by_name(
-    kubernetes: Kubernetes, wanted: Desired, resource: Json, known: dict[tuple[str, str], Json]
+    kubernetes: Kubernetes, wanted: Desired, known: dict[tuple[str, str], Json]
 ) -> dict[tuple[str, str], Json]:
     """Find objects with a name that the cluster needs and without its label: mostly of others."""
     found = {}
-    for kind, body in owned_objects.all_of(wanted, resource, None):
-        key = (kind.plural, body["metadata"]["name"])
+    for kind, name in owned_objects.names(wanted):
+        key = (kind.plural, name)
         if key not in known:
-            item = await kubernetes.get(kind, wanted.namespace, key[1])
+            item = await kubernetes.get(kind, wanted.namespace, name)
             if item is not None:
                 found[key] = item
     return found

@@ -9,6 +9,7 @@ from typing import Final
 
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.operator.cluster import desired, kept_spec
+from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json, Kubernetes
 from zonekeeper.operator.plan import preflight
 from zonekeeper.operator.plan.preflight import ResourcePreflight
@@ -53,11 +54,28 @@ async def look(
     resource = desired.with_own_image(await _as_applied(kubernetes, given), own_image)
     wanted, root = desired.read(resource), Roots(opener)
     try:
-        now = LookTime(now_ms=0, wall_ms=0)
-        seen = await observing.look(kubernetes, root, resource, wanted, Earlier(), now)
+        seen = await _seen(kubernetes, root, resource, wanted)
         return preflight.of(wanted, seen, await _copies(root, seen))
     finally:
         await root.close()
+
+
+async def observed(
+    kubernetes: Kubernetes, opener: Opener, resource: Json, wanted: Desired
+) -> Observed:
+    """Give what is there for a resource, as it would stand; the ledgers' copies are not read."""
+    root = Roots(opener)
+    try:
+        return await _seen(kubernetes, root, resource, wanted)
+    finally:
+        await root.close()
+
+
+async def _seen(
+    kubernetes: Kubernetes, root: Roots, resource: Json, wanted: Desired | RefusedResource
+) -> Observed:
+    now = LookTime(now_ms=0, wall_ms=0)
+    return await observing.look_whole(kubernetes, root, resource, wanted, Earlier(), now)
 
 
 async def _as_applied(kubernetes: Kubernetes, given: Json) -> Json:

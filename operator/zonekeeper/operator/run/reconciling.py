@@ -20,6 +20,7 @@ from datetime import datetime
 from typing import Final
 
 from zonekeeper.operator.cluster import desired, kept_spec
+from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     GoneError,
@@ -36,6 +37,7 @@ from zonekeeper.operator.roll.gates import RollGate
 from zonekeeper.operator.roots.roots import Opener, RootFound, Roots
 from zonekeeper.operator.run import observing, telling, turn_figures
 from zonekeeper.operator.run.acting import Actor
+from zonekeeper.operator.run.holdings_reading import HoldingsReading
 from zonekeeper.operator.run.ledger_reading import LedgerReading, Spawn
 from zonekeeper.operator.run.observing import Earlier, LookTime
 from zonekeeper.operator.run.telling import EventTeller
@@ -94,6 +96,7 @@ class Reconciler:
         self._own_image = around.own_image
         self._root = Roots(around.opener, wall_ms=self._wall_ms)
         self._reading = LedgerReading(around.spawn)
+        self._held = HoldingsReading(self._root, around.spawn)
         self._actor = Actor(around.kubernetes, self._root, around.right)
         self._teller = EventTeller(around.kubernetes, around.clocks.wall)
         self._key = key
@@ -112,14 +115,7 @@ class Reconciler:
             return None
         resource = desired.with_own_image(resource, self._own_image)
         wanted = desired.read(resource)
-        seen = await observing.look(
-            self._kubernetes,
-            self._root,
-            resource,
-            wanted,
-            self._earlier,
-            LookTime(now_ms=self._clocks.monotonic_ms(), wall_ms=self._wall_ms()),
-        )
+        seen = await self._look(resource, wanted)
         plan = planning.decide(wanted, seen, telling.text_of(self._clocks.wall()))
         self.shown = turn_figures.of_plan(plan)
         self._earlier = self._seen(seen)
@@ -139,6 +135,20 @@ class Reconciler:
     async def caught_up(self) -> None:
         """Wait until the ledgers are read, if they are being read."""
         await self._reading.wait()
+        await self._held.wait()
+
+    async def _look(self, resource: Json, wanted: Desired | RefusedResource) -> Observed:
+        """Look, and let what is to be known of bookies that are not asked for be read meanwhile."""
+        moment = LookTime(now_ms=self._clocks.monotonic_ms(), wall_ms=self._wall_ms())
+        seen = await observing.look(
+            self._kubernetes, self._root, resource, wanted, self._earlier, moment
+        )
+        judged = observing.judged_of(wanted, seen)
+        known = self._held.take(seen.holdings, seen.root, now_ms=moment.now_ms)
+        known = observing.still_held(judged, seen, known, moment.now_ms)
+        seen = replace(seen, holdings=known)
+        self._held.want(observing.question(judged, seen, moment))
+        return seen
 
     def _wall_ms(self) -> int:
         return int(self._clocks.wall().timestamp() * 1_000)
@@ -185,6 +195,7 @@ class Reconciler:
     async def close(self) -> None:
         """Close the metadata store."""
         self._reading.give_up()
+        self._held.give_up()
         await self._root.close()
 
     def _name_the_wait(self, plan: TurnPlan) -> None:

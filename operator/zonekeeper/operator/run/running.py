@@ -6,10 +6,13 @@ difference in an object, and a change of the metadata store or of a node makes n
 (see ``planning``). So kopf stores nothing in any object. It also has no finalizer of its own, which
 would make a deletion wait for an operator that is gone.
 
-Up: HTTP port → our rights are there → the right to act (``lead``) → kopf. One process of all that
-serve a namespace acts, and the others stand by. A process that loses the right ends, and its
-supervisor starts it again: it then stands by. Down, on SIGTERM or SIGINT: turns end, and the right
-is given up.
+Up: HTTP port → our rights are there → the webhook, if it is on → the right to act (``lead``) →
+kopf. One process of all that serve a namespace acts, and the others stand by. A process that loses
+the right ends, and its supervisor starts it again: it then stands by. Down, on SIGTERM or SIGINT:
+turns end, and the right is given up.
+
+The webhook is not kopf's own, because kopf runs only in the process that acts: the others would not
+answer, and the API server asks any of them.
 """
 
 import asyncio
@@ -18,13 +21,18 @@ import http
 import logging
 import secrets
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 import kopf
 from kopf._core.engines.peering import Identity
 
+from zonekeeper.metadata.store import background
 from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.operator.admission import serving
+from zonekeeper.operator.admission.certificates import ServingCertificate
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLUSTER_LABEL,
@@ -38,11 +46,13 @@ from zonekeeper.operator.lead.keeping_lease import LeaseClocks
 from zonekeeper.operator.lead.leading import ActingRight
 from zonekeeper.operator.lead.lease_objects import LeasePlace
 from zonekeeper.operator.lead.leased_api import LeasedKubernetes
-from zonekeeper.operator.run import standing_by
+from zonekeeper.operator.run import reviewing, standing_by
 from zonekeeper.operator.run.operator_pages import OperatorPages
 from zonekeeper.operator.run.reconciling import Clocks, Key, Reconcilers, TurnSurroundings
+from zonekeeper.operator.run.reviewing import Reviewer
 from zonekeeper.operator.run.settings import OperatorSettings
 from zonekeeper.operator.run.turn_figures import TurnTally
+from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.running import looking, processes, running
 
 #: Shorter than the grace period of the operator's pod.
@@ -70,6 +80,8 @@ async def _live(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
         with processes.explained(f"--http: cannot listen on {settings.http}"):
             await stack.enter_async_context(looking.served(pages.table(), settings.http))
         await _permitted(kubernetes, settings.namespaces)
+        if settings.webhook is not None:
+            await stack.enter_async_context(_webhook(kubernetes, settings, settings.webhook))
         right = _right(kubernetes, settings)
         pages.right = right
 
@@ -99,6 +111,24 @@ async def _live(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
                 )
             finally:
                 reconcilers.stop()
+
+
+@asynccontextmanager
+async def _webhook(
+    kubernetes: Kubernetes, settings: OperatorSettings, address: Address
+) -> AsyncIterator[None]:
+    """Answer admission reviews during the block."""
+    certificate = ServingCertificate(settings.webhook_certificate)
+    limits = Timeouts(request_ms=int(reviewing.LOOK_SECONDS_MAX * 1000))
+    reviewer = Reviewer(kubernetes, lambda at: open_store(at, limits), own_image=settings.image)
+    async with AsyncExitStack() as stack:
+        with processes.explained(f"--webhook: cannot listen on {address}"):
+            port = await stack.enter_async_context(
+                serving.served(reviewer.answer, address, certificate.context)
+            )
+        await stack.enter_async_context(background.alongside(certificate.keep_fresh()))
+        _logger.info("admission reviews are answered on port %d", port)
+        yield
 
 
 async def _permitted(kubernetes: Kubernetes, namespaces: tuple[str, ...]) -> None:

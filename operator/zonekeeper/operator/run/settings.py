@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from zonekeeper.operator.lead.lease_objects import LEASE_NAME, LeasePlace
@@ -58,6 +59,20 @@ SETTINGS: Final = (
         shown_as="IMAGE",
         help="The operator's own image; the bookies of a resource without spec.image run it.",
     ),
+    Setting(
+        name="webhook",
+        shown_as="HOST:PORT",
+        otherwise="none is served",
+        help="Where to answer admission reviews over TLS, on every replica; port 0 takes a free "
+        "one.",
+    ),
+    Setting(
+        name="webhook-certificate",
+        shown_as="FOLDER",
+        default="/webhook",
+        help="Where the webhook's certificate is: tls.crt and tls.key, which are read again when "
+        "they change.",
+    ),
     *logs.SETTINGS,
 )
 
@@ -84,6 +99,9 @@ class OperatorSettings:
     http: Address
     #: The image of this very process; None: it was not told.
     image: str | None
+    #: Where admission reviews are answered; None: nowhere.
+    webhook: Address | None
+    webhook_certificate: Path
     logging: LogSettings
 
     @property
@@ -107,6 +125,8 @@ def parse(
         lease_namespace=given.read("lease-namespace", _name),
         http=given.read("http", addresses.parse),
         image=given.optional("image", _image),
+        webhook=given.optional("webhook", addresses.parse),
+        webhook_certificate=given.read("webhook-certificate", Path),
         logging=logs.given_to(given),
     )
 

@@ -57,7 +57,7 @@ def made(desired: Desired, zone: Zone, resource: Json) -> Json:
             "restartPolicy": "Never",
             **pod_parts.NO_TOKEN,
             "nodeSelector": dict(zone.node_labels),
-            "securityContext": dict(pod_parts.RESTRICTED_POD),
+            "securityContext": pod_parts.confinement(desired),
             "containers": [_container(desired)],
         },
     }

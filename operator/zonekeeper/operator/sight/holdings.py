@@ -3,9 +3,9 @@
 A bookie holds something if a ledger names it. Only a listing of all ledgers proves that none does.
 The listing costs a read a ledger, so it is made only where it is needed, and not in every turn.
 
-A proof counts for a few turns: a bookie that serves may be named at any moment. Of a bookie that no
-pod runs, it counts until the bookie serves again: no writer chooses it. But if the bookie served
-while the listing was made, the listing is repeated once.
+A proof counts for a few turns after its listing: a bookie that serves may be named at any moment.
+Of a bookie that no pod runs, it counts until the bookie serves again: no writer chooses it. But if
+the bookie served while the listing was made, the listing is repeated once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,12 +36,14 @@ class Holdings:
     served: frozenset[BookieId] = frozenset()
     #: When the last listing began; None: there was none.
     asked_ms: int | None = None
+    #: When a turn first saw what it has found; None: it has found nothing.
+    proven_ms: int | None = None
 
     def still(
         self, beyond: frozenset[BookieId], serving: frozenset[BookieId], now_ms: int
     ) -> "Holdings":
         """Give what still counts; ``serving`` are bookies that may be named by now."""
-        is_fresh = self.asked_ms is not None and 0 <= now_ms - self.asked_ms < PROOF_MS
+        is_fresh = self.proven_ms is not None and 0 <= now_ms - self.proven_ms < PROOF_MS
         doubtful = frozenset[BookieId]() if is_fresh else serving
         return Holdings(
             asked=self.asked & beyond,
@@ -49,6 +51,7 @@ class Holdings:
             empty=(self.empty & beyond) - doubtful,
             served=self.served & beyond,
             asked_ms=self.asked_ms,
+            proven_ms=self.proven_ms,
         )
 
     def is_due(self, beyond: frozenset[BookieId], now_ms: int) -> bool:

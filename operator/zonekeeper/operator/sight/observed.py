@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from zonekeeper.operator.cluster import repair_objects
+from zonekeeper.operator.cluster import owned_objects, repair_objects
 from zonekeeper.operator.cluster.kept_spec import KeptSpec
 from zonekeeper.operator.cluster.owned_objects import controller_of
 from zonekeeper.operator.kubernetes.api import (
@@ -51,6 +51,8 @@ class Pod:
     uid: str = ""
     #: The pod is deleted, and its process may still run.
     leaving: bool = False
+    #: The image of its bookie; empty: it is not known.
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +228,7 @@ def pod(item: Json) -> Pod:
         uid=str(meta.get("uid", "")),
         leaving=bool(meta.get("deletionTimestamp")),
         trouble=pod_trouble.of_pod(item),
+        image=owned_objects.image_of(item.get("spec", {})),
     )
 
 

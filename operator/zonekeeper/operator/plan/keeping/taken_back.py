@@ -16,10 +16,7 @@ def stage(case: Case) -> Outcome:
     if not case.builds_as_asked:
         return Settled()
     observed = case.observed
-    wanted = {
-        (kind.plural, body["metadata"]["name"])
-        for kind, body in owned_objects.all_of(case.desired, observed.resource, None)
-    }
+    wanted = {(kind.plural, name) for kind, name in owned_objects.names(case.desired)}
     removals = tuple(
         RemoveObject(kind=kind, name=name, uid=item["metadata"]["uid"])
         for kind, items in ((STATEFUL_SETS, observed.sets), (DEPLOYMENTS, observed.deployments))

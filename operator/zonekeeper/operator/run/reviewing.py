@@ -1,0 +1,66 @@
+"""Answers the questions of the API server about edits of resources, on every replica.
+
+It only reads, so it needs no right to act: a process that stands by answers, too. What is known of
+a built cluster is read anew for each question, within a limit. An edit that cannot be judged in
+time is allowed, with a warning: the operator judges it again in any case.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from zonekeeper.operator.admission import reviews, verdicts
+from zonekeeper.operator.admission.reviews import AdmissionAnswer, Review
+from zonekeeper.operator.admission.verdicts import LegalEdit
+from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Kubernetes
+from zonekeeper.operator.roots.roots import Opener
+from zonekeeper.operator.run import preflighting
+from zonekeeper.placement.base.troubles import Trouble
+
+#: The chart lets the API server wait for 10 s.
+LOOK_SECONDS_MAX: Final = 5.0
+LOOKS_AT_ONCE_MAX: Final = 4
+
+_logger = logging.getLogger(__name__)
+
+
+class Reviewer:
+    """Answers admission reviews."""
+
+    def __init__(
+        self, kubernetes: Kubernetes, opener: Opener, *, own_image: str | None = None
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._opener = opener
+        self._own_image = own_image
+        self._free = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
+
+    async def answer(self, body: bytes) -> bytes:
+        """Answer one question; raises ``BadReviewError``."""
+        review = reviews.parse(body)
+        found = await self._judge(review)
+        if found.refusal is not None and review.resource is not None:
+            meta = review.resource["metadata"]
+            _logger.info("refused: %s/%s: %s", meta["namespace"], meta["name"], found.refusal)
+        return reviews.render(review, found)
+
+    async def _judge(self, review: Review) -> AdmissionAnswer:
+        found = verdicts.by_fields(review, self._own_image)
+        if isinstance(found, AdmissionAnswer):
+            return found
+        try:
+            async with asyncio.timeout(LOOK_SECONDS_MAX), self._free:
+                return await self._look(found)
+        except TimeoutError:
+            return verdicts.not_looked_at(found, "that took too long")
+        except Trouble as error:
+            return verdicts.not_looked_at(found, str(error))
+
+    async def _look(self, edit: LegalEdit) -> AdmissionAnswer:
+        meta = edit.resource["metadata"]
+        live = await self._kubernetes.get(BOOKIE_CLUSTERS, meta["namespace"], meta["name"])
+        resource = verdicts.as_edited(live, edit)
+        if resource is None:
+            return AdmissionAnswer(warnings=edit.wanted.warnings)
+        seen = await preflighting.observed(self._kubernetes, self._opener, resource, edit.wanted)
+        return verdicts.by_what_is_there(edit, seen)
