@@ -163,7 +163,7 @@ def read(
 
     This does not disturb its writer. As JSON each message is a line, with its payload in base64.
     """
-    wanted = log_work.Wanted(first=first, last=last, most=shown.most)
+    wanted = log_work.WantedMessages(first=first, last=last, most=shown.most)
     reaching.run(_give(place, tls, name, shown, wanted, follow=False))
 
 
@@ -186,7 +186,7 @@ def tail(name: str, first: LogPlace, shown: Shown, place: Place, tls: TlsFiles |
 
     A failed request is made again. Standard error says why no message comes.
     """
-    wanted = log_work.Wanted(first=first, most=shown.most)
+    wanted = log_work.WantedMessages(first=first, most=shown.most)
     reaching.run(_give(place, tls, name, shown, wanted, follow=True))
 
 
@@ -336,7 +336,7 @@ async def _give(
     tls: TlsFiles | None,
     name: str,
     shown: Shown,
-    wanted: log_work.Wanted,
+    wanted: log_work.WantedMessages,
     *,
     follow: bool,
 ) -> None:

@@ -129,7 +129,7 @@ async def _heard(writer: LogWriter, appended: LogAppended) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedMessages:
     """Which messages a command line asks for."""
 
     first: LogPlace
@@ -139,7 +139,7 @@ class Wanted:
     most: int | None = None
 
 
-async def bounds(reader: LogReader, wanted: Wanted) -> tuple[MessageId | None, int | None]:
+async def bounds(reader: LogReader, wanted: WantedMessages) -> tuple[MessageId | None, int | None]:
     """Give the first message, and the sequence behind the last one; raises if they are wrong."""
     start = await log_places.first_of(reader, wanted.first)
     end = await log_places.end_of(reader, wanted.last)
