@@ -10,6 +10,7 @@ from zonekeeper.metadata.cluster.record_store import Codec
 from zonekeeper.metadata.formats import (
     cookies,
     ledger_format,
+    log_cursor,
     log_record_format,
     placement_stamp,
     records,
@@ -104,6 +105,10 @@ PARSERS: Final[Mapping[str, Parser]] = {
     "log-page": _pair(
         lambda raw: log_record_format.parse_page(raw, INSTANCE),
         lambda page: log_record_format.render_page(page, INSTANCE),
+    ),
+    "log-cursor": _pair(
+        lambda raw: log_cursor.parse(raw, INSTANCE),
+        lambda mark: log_cursor.render(mark, INSTANCE),
     ),
     "policy": _record(policy_store.CODEC),
     "maintenance": _record(zone_store.MAINTENANCE),

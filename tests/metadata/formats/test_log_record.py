@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metadata.logs.records_of_logs import (
+    BYTES,
     CLAIM,
     FIRST,
     LATER,
@@ -292,3 +293,21 @@ def test_any_history_keeps_ids_and_sequences_in_order(steps: list[str]) -> None:
         for one, other in pairwise(known):
             assert one.end is not None
             assert other.sequence == (one.sequence or 0) + one.end.messages
+
+
+def test_a_running_sum_of_bytes_begins_anew_behind_a_ledger_without_one() -> None:
+    """A difference of two sums is then at most what lies between, and never more."""
+    record = ended(added(claimed(), 5, 6), 5, 0)
+    first = record.ledgers[0]
+    assert first.end is not None
+    assert first.end.total_bytes == BYTES
+    assert [one.end and one.end.total_bytes for one in ended(record, 6, 1).ledgers][1] == 2 * BYTES
+    old = replace(first, end=replace(first.end, total_bytes=0))
+    record = ended(replace(record, ledgers=(old, record.ledgers[1])), 6, 1)
+    assert [one.end and one.end.total_bytes for one in record.ledgers] == [0, BYTES]
+
+
+def test_rules_that_this_version_does_not_know_stay_when_others_are_set() -> None:
+    record = replace(NEW, rules=LogRules(unknown='{"standby": ["a"]}'))
+    after = log_record.ruled(record, LOG_ID, LogRules(keep_ms=7)).record
+    assert after.rules == LogRules(keep_ms=7, unknown='{"standby": ["a"]}')

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.reader import Reader
+from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base import errors
 from zonekeeper.log.formats import batches, openings
 from zonekeeper.log.formats.batches import MessageBatch
@@ -103,6 +104,8 @@ class LogReader:
         elif record.start is not None and start < record.start:
             raise locating.trimmed(self.name, record, f"message {start}")
         following = LedgerId(0) if start is None else start.ledger
+        #: The sequence that follows what was read; None: not known yet.
+        sequence = record.start_sequence if start is None or start == record.start else None
         if start is not None and (record.last_ledger is None or following > record.last_ledger):
             raise errors.NotInLog(f"log {self.name}: {start} is ahead of its end")
         while True:
@@ -112,8 +115,10 @@ class LogReader:
                     return
                 record = await self._changed(record)
                 continue
+            await self._check_kept(ledger, start, sequence)
             async with aclosing(self._ledger(record, ledger, start, follow=follow)) as many:
                 async for one in many:
+                    sequence = one.sequence + len(one.batch)
                     yield one
             if ledger.end is None:
                 if not follow:
@@ -129,7 +134,41 @@ class LogReader:
                 return ledger
         return None
 
+    async def _check_kept(
+        self, ledger: LogLedger, start: MessageId | None, sequence: int | None
+    ) -> None:
+        """Raise ``LogTrimmed`` if what comes before a ledger was trimmed since the last look.
+
+        A page of a record that was read before may be gone, and a ledger with it.
+        """
+        assert ledger.sequence is not None
+        behind = sequence is not None and ledger.sequence > sequence
+        if not behind and (start is None or ledger.id == start.ledger):
+            return
+        now = await self._record()
+        if sequence is not None and now.start_sequence > sequence:
+            raise locating.trimmed(self.name, now, f"message {sequence}")
+        if start is not None and now.start is not None and start < now.start:
+            raise locating.trimmed(self.name, now, f"message {start}")
+        if behind:
+            raise errors.LogDamaged(
+                f"log {self.name}: the record has ledger {ledger.id} from message "
+                f"{ledger.sequence} on, and nothing for message {sequence}; nothing was passed over"
+            )
+
     async def _ledger(
+        self, record: LogRecord, ledger: LogLedger, start: MessageId | None, *, follow: bool
+    ) -> AsyncGenerator[ReadMessages, None]:
+        """Give the batches of one ledger; raises ``LogTrimmed`` if it is deleted meanwhile."""
+        try:
+            async with aclosing(self._kept(record, ledger, start, follow=follow)) as many:
+                async for one in many:
+                    yield one
+        except client_errors.ClientError:
+            await locating.check_kept(self._client, self.name, ledger.id)
+            raise
+
+    async def _kept(
         self, record: LogRecord, ledger: LogLedger, start: MessageId | None, *, follow: bool
     ) -> AsyncGenerator[ReadMessages, None]:
         """Give the batches of one ledger."""

@@ -30,6 +30,9 @@ PAGE_LEDGERS: Final = 32
 NEWEST_MAX: Final = 64
 #: Ledgers of a log that have no end yet.
 UNENDED_MAX: Final = 2
+#: How long, and for how many bytes, retention waits for a cursor where a log's rules do not say it.
+CURSOR_WAIT_MS: Final = 7 * 86_400_000
+CURSOR_WAIT_BYTES: Final = 10 << 30
 
 
 class LogTaken(Trouble):
@@ -69,6 +72,10 @@ class LogRules:
     #: What is older, or beyond so many bytes, is trimmed; None: never.
     keep_ms: int | None = None
     keep_bytes: int | None = None
+    #: A cursor keeps what it has not passed yet, so much longer than ``keep_ms`` says, and so many
+    #: bytes more than ``keep_bytes`` says. None: ``CURSOR_WAIT_MS`` and ``CURSOR_WAIT_BYTES``.
+    cursor_wait_ms: int | None = None
+    cursor_wait_bytes: int | None = None
     #: The fields that this version does not know, as JSON; they are written back unchanged.
     unknown: str = "{}"
 
@@ -105,6 +112,9 @@ class LogLedgerEnd:
     last_ms: int
     #: The latest time of any message up to here: it never falls, so a time can be searched for.
     latest_ms: int = 0
+    #: The bytes of the log's ledgers up to here, as a running sum. It counts from 0 behind a ledger
+    #: without one, so a difference of two never says too much.
+    total_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,12 +228,13 @@ def added(record: LogRecord, claim: LogClaim, ledger_id: LedgerId) -> LogChange:
 
 
 def ended(record: LogRecord, claim: LogClaim, ledger_id: LedgerId, end: LogLedgerEnd) -> LogChange:
-    """Note how the first ledger without an end has ended; ``end.latest_ms`` is computed here."""
+    """Note how the first ledger without an end has ended; the running numbers are made here."""
     check_claim(record, claim)
     at = _place(record, ledger_id)
     before = record.ledgers[at - 1].end if at else None
     latest_ms = max(end.last_ms, 0 if before is None else before.latest_ms)
-    end = replace(end, latest_ms=latest_ms)
+    total_bytes = end.size_bytes + (0 if before is None else before.total_bytes)
+    end = replace(end, latest_ms=latest_ms, total_bytes=total_bytes)
     ledger = record.ledgers[at]
     if ledger.end == end:
         return LogChange(record=record)
@@ -263,8 +274,9 @@ def trimmed(record: LogRecord, log_id: str, start: MessageId, sequence: int) -> 
 
 
 def ruled(record: LogRecord, log_id: str, rules: LogRules) -> LogChange:
-    """Set the rules."""
+    """Set the rules. A rule that this version does not know stays as it is."""
     _check_whole(record, log_id)
+    rules = replace(rules, unknown=record.rules.unknown)
     return LogChange(record=replace(record, rules=rules))
 
 
