@@ -143,10 +143,10 @@ async def test_a_deletion_that_was_interrupted_is_continued(lab: Lab) -> None:
 async def test_a_trim_is_by_id_by_time_or_by_bytes_too(lab: Lab) -> None:
     async with connected(lab) as log:
         await log.create(NAME, SHORT)
-        for ms in range(1_000, 5_000, 1_000):
-            async with log_writer.opened(
-                log.client, NAME, LogWriterMark(token=f"{ms}"), lambda at_ms=ms: at_ms
-            ) as writer:
+        clock = WallClock()
+        for clock.ms in range(1_000, 5_000, 1_000):
+            mark = LogWriterMark(token=f"{clock.ms}")
+            async with log_writer.opened(log.client, NAME, mark, clock) as writer:
                 await writer.append_many(numbers(writer.next_sequence, 10))
         whole = (await log.record(NAME)).ledgers
         await log.trim_to_id(NAME, await log.reader(NAME).at_sequence(3))

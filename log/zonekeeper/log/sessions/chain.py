@@ -24,7 +24,7 @@ from zonekeeper.log.formats.openings import ChainedOpening
 from zonekeeper.log.sessions import locating
 from zonekeeper.log.writing import joining
 from zonekeeper.log.writing.joining import ClosedLedger
-from zonekeeper.metadata.formats import log_record
+from zonekeeper.metadata.formats import log_record, log_stamp
 from zonekeeper.metadata.formats.log_record import (
     LedgerTooLow,
     LogClaim,
@@ -37,7 +37,7 @@ from zonekeeper.metadata.logs import logs
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId
 
 #: Custom metadata of each ledger of a log: the log's name.
-STAMP_KEY: Final = "zonekeeper.log"
+STAMP_KEY: Final = log_stamp.NAME_KEY
 #: If so many new ledgers in a row are below the log's last, the id counters are wrong.
 _LEDGERS_MAX: Final = 10
 
@@ -107,7 +107,8 @@ class LedgerChain:
     async def _added(self) -> tuple[Writer, LogRecord]:
         for attempts_left in reversed(range(_LEDGERS_MAX)):
             writer = await self._client.create(
-                quorums=self.record.rules.quorums, custom={STAMP_KEY: self.name.encode()}
+                quorums=self.record.rules.quorums,
+                custom=log_stamp.custom(self.name, self._claim.log_id, self._claim.epoch),
             )
             try:
                 added = await logs.add(
