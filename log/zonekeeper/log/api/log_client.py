@@ -9,7 +9,7 @@ called again after a failure, and go on where they stopped.
 
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
@@ -20,12 +20,13 @@ from zonekeeper.log.api import log_cursor, log_writer
 from zonekeeper.log.api.log_cursor import LogConsumer, LogCursor
 from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import BUDGET_BYTES, LogWriter
-from zonekeeper.log.sessions import trimming
+from zonekeeper.log.sessions import rebuilding, trimming
+from zonekeeper.log.sessions.rebuilding import RebuildWish, RebuiltLog
 from zonekeeper.metadata.formats.log_cursor import CursorMark
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_cursors, log_listing, logs
-from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.base.ids import LedgerId, ZoneName
 
 _ID_WORDS: Final = 4
 _WORD_BITS: Final = 32
@@ -118,7 +119,7 @@ class LogClient:
     async def delete(self, name: str) -> None:
         """Delete a log with all its messages and cursors; raises ``NoLogError``."""
         record = await self.record(name)
-        await trimming.delete(self.client, name, record.id)
+        await trimming.delete(self.client, name, record.id, self._surroundings.wall_ms())
 
     async def cursor(
         self, name: str, cursor: str, *, at_end: bool = False, address: str = ""
@@ -139,6 +140,29 @@ class LogClient:
     async def delete_cursor(self, name: str, cursor: str) -> None:
         """Delete a cursor, whoever has it open; raises ``NoCursorError``."""
         await log_cursors.delete(self.client.cluster, name, cursor)
+
+    async def rebuild(
+        self,
+        name: str,
+        *,
+        rules: LogRules | None = None,
+        log_id: str | None = None,
+        without: Collection[int] = (),
+    ) -> RebuiltLog:
+        """Make the record of a log anew that was lost, or is older than the log's ledgers.
+
+        All ledgers that were made for the log are recovered, so its writer ends. ``rules`` are
+        those of a new log by default. ``log_id`` says which one is meant where ledgers are of
+        several logs of the name. ``without`` are ledgers that are known to be no part of the log.
+        Raises ``LogDamaged`` where only a person can decide, and changes nothing.
+        """
+        wish = RebuildWish(
+            mark=LogWriterMark(token=self._drawn()),
+            rules=rules,
+            log_id=log_id,
+            without=[LedgerId(one) for one in without],
+        )
+        return await rebuilding.rebuild(self.client, name, wish)
 
     async def namespaces(self) -> AsyncGenerator[str, None]:
         """List the namespaces that have logs; ``""``: logs whose name has one part."""

@@ -5,14 +5,16 @@ say. Each of them may be called again, and goes on with the ledgers that an earl
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.log.keeping import retention
 from zonekeeper.log.sessions import locating, positions
-from zonekeeper.metadata.formats.log_record import LogLedger, LogRecord
+from zonekeeper.metadata.formats.log_record import LogLedger, LogRecord, OtherIncarnation
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_cursors, logs
+from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.metadata.store.background import together
 
 #: The kind of program that the cluster's record of a deletion names.
@@ -73,12 +75,16 @@ async def reclaim(client: Client, name: str, log_id: str) -> int:
     return count
 
 
-async def delete(client: Client, name: str, log_id: str) -> None:
-    """Delete a log: mark it, delete its ledgers and cursors, and remove the record last."""
+async def delete(client: Client, name: str, log_id: str, now_ms: int) -> None:
+    """Delete a log: mark it, delete its ledgers and cursors, and remove the record last.
+
+    Autorecovery may go on with the same deletion, and be faster: then it is done.
+    """
     await logs.begin_deletion(client.cluster, name, log_id)
-    await reclaim(client, name, log_id)
-    await log_cursors.delete_all(client.cluster, name)
-    await logs.remove(client.cluster, name, log_id)
+    with suppress(NoLogError, OtherIncarnation):
+        await reclaim(client, name, log_id)
+        await log_cursors.delete_all(client.cluster, name)
+        await logs.remove(client.cluster, name, log_id, now_ms=now_ms)
 
 
 async def _to_first(

@@ -33,13 +33,15 @@ from zonekeeper.metadata.formats.log_record import (
     LogRules,
     LogWriterMark,
 )
-from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError
 from zonekeeper.metadata.formats.message_ids import BadMessageIdError, MessageId
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import EntryId, LedgerId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 
 ADDRESS_LENGTH_MAX: Final = 1_000
+#: The field of what stands in a record's place while the record is made anew.
+REBUILDING: Final = "rebuilding"
 
 _ID: Final = re.compile("[0-9a-f]{32}")
 _KNOWN: Final = frozenset(
@@ -99,6 +101,11 @@ def render(record: LogRecord, instance: str) -> bytes:
 def parse(raw: bytes, instance: str) -> LogRecord:
     """Read a record; raises ``UnreadableError`` or ``ForeignRecordError``."""
     data = records.parse(raw, instance)
+    if REBUILDING in data:
+        raise UnsupportedError(
+            "the log is being rebuilt, and is neither read nor written meanwhile; if no program "
+            "does that any more, rebuild it again"
+        )
     first_page, next_page = _pages(data)
     ledgers = _ledgers(data)
     last = _number_or_none(data, "lastLedger")
