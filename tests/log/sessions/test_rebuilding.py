@@ -8,7 +8,7 @@ import pytest
 from tests.client.lab import Lab, played
 from tests.log.api.test_log_client import connected, fill, ledgers, sequences
 from tests.log.logging_lab import NAME, SHORT, message, numbers, overwrite
-from tests.log.sessions.test_collecting import left_behind
+from tests.log.sessions.test_collecting import collected, left_behind
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.base.errors import LogDamaged
 from zonekeeper.log.formats import openings
@@ -16,7 +16,8 @@ from zonekeeper.log.formats.openings import ChainedOpening, Predecessor
 from zonekeeper.log.sessions.rebuilding import SeveralLogsError
 from zonekeeper.metadata.cluster import restored
 from zonekeeper.metadata.cluster.restored import Restored
-from zonekeeper.metadata.formats import ledger_format, log_record_format, log_stamp, records
+from zonekeeper.metadata.formats import ledger_format, log_stamp
+from zonekeeper.metadata.formats.ledger_metadata import LedgerState
 from zonekeeper.metadata.formats.log_record import (
     LogDeleting,
     LogRecord,
@@ -29,7 +30,7 @@ from zonekeeper.metadata.ledgers import presences
 from zonekeeper.metadata.logs import log_rebuilding, logs
 from zonekeeper.metadata.logs.logs import NoLogError, RestoredRootError
 from zonekeeper.metadata.store.errors import StoreUnavailableError
-from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 
 
 async def lose(log: LogClient, name: str = NAME) -> None:
@@ -254,6 +255,61 @@ async def test_a_record_of_an_older_export_gets_the_ledgers_that_came_later(lab:
         assert await sequences(log) == list(range(3, 43))
 
 
+async def raw_ledgers(log: LogClient) -> dict[LedgerId, bytes]:
+    """Give the metadata of all ledgers as it stands."""
+    cluster, found = log.client.cluster, {}
+    for ledger_id in await ledgers(log.client):
+        node = await cluster.store.get(stored_ledgers.path(cluster, ledger_id), sync=True)
+        assert node is not None
+        found[ledger_id] = node.value
+    return found
+
+
+@played()
+async def test_a_root_that_was_set_back_and_rebuilt_from_hints_loses_no_message(lab: Lab) -> None:
+    """An import brings the old record back, and `metadata rebuild` the later ledgers."""
+    async with connected(lab) as log:
+        await log.create(NAME, SHORT)
+        cluster, where = log.client.cluster, logs.path(log.client.cluster, NAME)
+        async with log.writer(NAME) as writer:
+            await writer.append_many(numbers(0, 5))
+            await writer.stored(4)
+            old, exported = await cluster.store.get(where, sync=True), await raw_ledgers(log)
+            assert old is not None
+            for number in range(5, 35):
+                await writer.append_and_wait(message(number), stored=True)
+        later = await raw_ledgers(log)
+
+        mark = restored.render(Restored(at_ms=1, high=1), cluster.instance)
+        await cluster.store.create(cluster.root.beside("restored"), mark)
+        await overwrite(cluster, where, old.value)
+        for ledger_id in later:
+            path = stored_ledgers.path(cluster, ledger_id)
+            if ledger_id in exported:
+                await overwrite(cluster, path, exported[ledger_id])
+            else:
+                await cluster.store.delete(path, version=None)
+        for call in (log.rebuild(NAME), fill(log, 1)):
+            with pytest.raises(RestoredRootError):
+                await call
+
+        for ledger_id in later.keys() - exported.keys():
+            path = stored_ledgers.path(cluster, ledger_id)
+            whole = ledger_format.parse(later[ledger_id])
+            hinted = replace(
+                whole, state=LedgerState.OPEN, last_entry=NO_ENTRY, length=0, custom=()
+            )
+            await cluster.store.create(path, ledger_format.render(hinted), make_parents=True)
+        await cluster.store.delete(cluster.root.beside("restored"), version=None)
+
+        rebuilt = await log.rebuild(NAME)
+
+        assert rebuilt.left_out == ()
+        assert await sequences(log) == list(range(35))
+        await fill(log, 1)
+        assert await sequences(log) == list(range(36))
+
+
 @played()
 async def test_ledgers_below_the_start_of_an_older_record_stay_out(lab: Lab) -> None:
     async with connected(lab) as log:
@@ -314,7 +370,7 @@ async def test_nothing_or_several_logs_to_rebuild_are_refused(lab: Lab) -> None:
 # ── a rebuild that dies ──
 
 
-async def dying(log: LogClient, at: int) -> bool:
+async def dying(log: LogClient, at: int, rules: LogRules | None = None) -> bool:
     """Rebuild, with a store that fails at a write; False: there were not so many."""
     store, count = log.client.cluster.store, 0
     commit: Callable[..., Awaitable[object]] = store.commit
@@ -330,7 +386,7 @@ async def dying(log: LogClient, at: int) -> bool:
     patch.setattr(store, "commit", failing)
     patch.setattr("zonekeeper.metadata.store.update.ATTEMPTS_MAX", 1)
     try:
-        await log.rebuild(NAME, rules=LogRules(rotate_messages=1))
+        await log.rebuild(NAME, rules=rules)
     except StoreUnavailableError:
         return True
     finally:
@@ -349,7 +405,7 @@ async def test_a_rebuild_that_dies_anywhere_is_begun_again_and_shows_no_part_of_
         at, placeholders = 1, 0
         while True:
             await lose(log)
-            if not await dying(log, at):
+            if not await dying(log, at, LogRules(rotate_messages=1)):
                 break
             try:
                 await log.record(NAME)
@@ -370,24 +426,37 @@ async def test_a_rebuild_that_dies_anywhere_is_begun_again_and_shows_no_part_of_
 @played()
 async def test_what_the_record_said_before_survives_a_rebuild_that_died(lab: Lab) -> None:
     async with connected(lab) as log:
-        await log.create(NAME, SHORT)
-        await fill(log, 15)
+        rules = LogRules(rotate_messages=1, keep_bytes=1 << 40)
+        await log.create(NAME, rules)
+        await fill(log, 70)
         await log.trim(NAME, 3)
+        cursor = await log.cursor(NAME, "billing")
+        placeholders, at = 0, 1
+        while await dying(log, at):
+            place = await log_rebuilding.look(log.client.cluster, NAME)
+            placeholders += place.is_placeholder
+            assert place.record is not None
+            assert (place.record.rules, place.record.start_sequence) == (rules, 3)
+            at += 1
+        assert placeholders >= 1
         record = await log.record(NAME)
-        cluster = log.client.cluster
-        plain = {
-            log_record_format.REBUILDING: record.id,
-            "before": log_record_format.render(record, cluster.instance).decode(),
-        }
-        value = records.render(plain, cluster.instance)
-        await overwrite(cluster, logs.path(cluster, NAME), value)
-        place = await log_rebuilding.look(cluster, NAME)
-        assert (place.record, place.is_placeholder) == (record, True)
+        assert (record.rules, record.start_sequence) == (rules, 3)
+        assert await sequences(log) == list(range(3, 70))
+        assert (await log.cursors(NAME))["billing"] == cursor.mark
 
-        rebuilt = await log.rebuild(NAME)
 
-        assert (rebuilt.record.rules, rebuilt.record.start_sequence) == (SHORT, 3)
-        assert await sequences(log) == list(range(3, 15))
+@played()
+async def test_the_epoch_is_above_that_of_each_ledger_that_was_made(lab: Lab) -> None:
+    """So a later claim has none of those epochs, and what is left of them can be collected."""
+    async with connected(lab) as log:
+        await log.create(NAME, SHORT)
+        await fill(log, 5)
+        mine = await left_behind(log, epoch=7)
+        await lose(log)
+        assert (await log.rebuild(NAME)).record.epoch == 7
+        await fill(log, 1)
+        assert (await collected(log))[1] == [mine]
+        assert await sequences(log) == list(range(6))
 
 
 @played()

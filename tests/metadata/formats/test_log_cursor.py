@@ -12,6 +12,7 @@ from tests.metadata.parsers import INSTANCE
 from zonekeeper.metadata.formats import log_cursor
 from zonekeeper.metadata.formats.log_cursor import (
     CURSOR_NAME_LENGTH_MAX,
+    BadConsumerError,
     BadCursorNameError,
     CursorClaim,
     CursorGoesBack,
@@ -145,3 +146,8 @@ def test_a_cursor_of_another_incarnation_is_refused() -> None:
 def test_the_time_of_the_last_change_never_falls() -> None:
     there = log_cursor.moved(NEW, CLAIM, THERE, 5)
     assert log_cursor.sought(there, CLAIM, CursorPosition(sequence=1), 2).moved_ms == 5
+
+
+def test_an_address_that_nobody_could_read_again_is_refused() -> None:
+    with pytest.raises(BadConsumerError, match="1001 characters; the limit is 1000"):
+        log_cursor.opened(None, replace(NEW, address="x" * 1_001))

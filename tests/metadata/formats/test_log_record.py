@@ -26,6 +26,7 @@ from zonekeeper.metadata.formats import log_record
 from zonekeeper.metadata.formats.log_record import (
     NEWEST_MAX,
     PAGE_LEDGERS,
+    BadLogRulesError,
     IllegalLogChange,
     LedgerTooLow,
     LogChange,
@@ -311,3 +312,27 @@ def test_rules_that_this_version_does_not_know_stay_when_others_are_set() -> Non
     record = replace(NEW, rules=LogRules(unknown='{"standby": ["a"]}'))
     after = log_record.ruled(record, LOG_ID, LogRules(keep_ms=7)).record
     assert after.rules == LogRules(keep_ms=7, unknown='{"standby": ["a"]}')
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (LogRules(rotate_bytes=0), "rotate_bytes is 0: it must be at least 1"),
+        (LogRules(rotate_messages=-1), "rotate_messages is -1"),
+        (LogRules(rotate_after_ms=0), "rotate_after_ms is 0"),
+        (LogRules(keep_ms=-1), "keep_ms is -1: it must be at least 0, or None"),
+        (LogRules(keep_bytes=-1), "keep_bytes is -1"),
+        (LogRules(cursor_wait_ms=-1), "cursor_wait_ms is -1"),
+        (LogRules(cursor_wait_bytes=-1), "cursor_wait_bytes is -1"),
+        (LogRules(quorums=Quorums(ensemble=2, write=3, ack=2)), "quorums are ensemble 2, write 3"),
+        (LogRules(minimum=Quorums(ensemble=2, write=2, ack=0)), "minimum are"),
+    ],
+)
+def test_rules_that_nobody_could_read_again_are_refused(rules: LogRules, words: str) -> None:
+    with pytest.raises(BadLogRulesError, match=words):
+        log_record.ruled(NEW, LOG_ID, rules)
+
+
+def test_an_address_that_nobody_could_read_again_is_refused() -> None:
+    with pytest.raises(IllegalLogChange, match="1001 characters; the limit is 1000"):
+        log_record.claimed(NEW, LOG_ID, replace(FIRST, address="x" * 1_001), 0)

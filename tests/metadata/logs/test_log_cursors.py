@@ -13,6 +13,7 @@ from tests.metadata.logs.records_of_logs import CLAIM, FIRST, LOG_ID, NAME, NEW
 from tests.support.stores import MemoryPlace
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats import log_record_format
 from zonekeeper.metadata.formats.log_cursor import (
     CursorClaim,
     CursorMark,
@@ -26,6 +27,7 @@ from zonekeeper.metadata.logs import log_cursors, logs
 from zonekeeper.metadata.logs.log_cursors import NoCursorError
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.metadata.store.errors import NotEmptyError
+from zonekeeper.metadata.store.store import Put
 from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, calm
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
@@ -113,22 +115,17 @@ async def test_a_cursor_that_races_with_the_mark_of_a_deletion_is_not_made(
 ) -> None:
     """The log is marked between the look and the write: the transaction's check refuses it."""
     cluster = await clusters.initialise(await memory.open(), INSTANCE)
-    other = await clusters.open_cluster(await memory.open())
     await logs.create(cluster, NAME, NEW)
-    marking: list[asyncio.Task[object]] = []
+    marked = log_record_format.render(replace(NEW, deleting=True), cluster.instance)
+    put = Put(path=logs.path(cluster, NAME), value=marked, version=0)
+    session = cluster.store.session.id
+    assert session is not None
+    weather.before_write(cluster.store, lambda: memory.server.apply([put], session))
 
-    def mark() -> None:
-        work = logs.begin_deletion(other, NAME, LOG_ID)
-        marking.append(asyncio.ensure_future(work))
-
-    weather.before_write(cluster.store, mark)
-    try:
+    with pytest.raises(LogDeleting, match="no cursor was made"):
         await log_cursors.open_cursor(cluster, NAME, "billing", WANTED)
-    except LogDeleting:
-        assert await log_cursors.names(other, NAME) == []
-    await asyncio.gather(*marking)
-    await log_cursors.delete_all(other, NAME)
-    await logs.remove(other, NAME, LOG_ID, now_ms=1)
+
+    assert await log_cursors.names(cluster, NAME) == []
 
 
 async def test_a_damaged_cursor_is_named_and_is_none_of_the_others(cluster: Cluster) -> None:

@@ -98,6 +98,8 @@ class _Candidate:
 async def rebuild(client: Client, name: str, wish: RebuildWish) -> RebuiltLog:
     """Make the record of a log anew; see above."""
     cluster = client.cluster
+    if wish.rules is not None:
+        log_record.check_rules(wish.rules)
     if not await collecting.is_whole(cluster):
         raise RestoredRootError(
             f"{cluster} was set back to an older state, and may lack ledgers of log {name}: first "

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from zonekeeper.metadata.formats import message_ids, records
-from zonekeeper.metadata.formats.log_record import OtherIncarnation
+from zonekeeper.metadata.formats.log_record import ADDRESS_LENGTH_MAX, OtherIncarnation
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
 from zonekeeper.metadata.formats.message_ids import BadMessageIdError, MessageId
 from zonekeeper.placement.base.fields import Plain
@@ -32,7 +32,6 @@ from zonekeeper.placement.base.troubles import Refusal, Trouble
 CURSOR_NAME_LENGTH_MAX: Final = 100
 #: Of one log. A node has at most 1,000 children, and the folders of pages are children, too.
 CURSORS_MAX: Final = 500
-ADDRESS_LENGTH_MAX: Final = 1_000
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _ID: Final = re.compile("[0-9a-f]{32}")
@@ -48,6 +47,10 @@ class BadCursorNameError(Refusal, ValueError):
 
 class CursorTaken(Trouble):
     """Another consumer has opened the cursor; nothing was changed, nor is by this one again."""
+
+
+class BadConsumerError(Refusal, ValueError):
+    """What the consumer says of itself cannot stand with a cursor; nothing was changed."""
 
 
 class CursorGoesBack(Refusal, ValueError):
@@ -115,6 +118,10 @@ def name_of(child: str) -> str | None:
 
 def opened(before: CursorMark | None, wanted: CursorMark) -> CursorMark:
     """Give a cursor to a consumer. ``wanted`` is what a new cursor would be, with epoch 1."""
+    if len(wanted.address) > ADDRESS_LENGTH_MAX:
+        raise BadConsumerError(
+            f"an address of {len(wanted.address)} characters; the limit is {ADDRESS_LENGTH_MAX}"
+        )
     if before is None:
         return wanted
     if before.log_id != wanted.log_id:

@@ -33,6 +33,7 @@ UNENDED_MAX: Final = 2
 #: How long, and for how many bytes, retention waits for a cursor where a log's rules do not say it.
 CURSOR_WAIT_MS: Final = 7 * 86_400_000
 CURSOR_WAIT_BYTES: Final = 10 << 30
+ADDRESS_LENGTH_MAX: Final = 1_000
 
 
 class LogTaken(Trouble):
@@ -55,6 +56,10 @@ class LedgerTooLow(Refusal):
 
 class IllegalLogChange(Refusal):
     """The record cannot be changed so."""
+
+
+class BadLogRulesError(Refusal, ValueError):
+    """A log cannot have these rules; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +189,36 @@ class LogChange:
     removed: int | None = None
 
 
+def check_rules(rules: LogRules) -> None:
+    """Refuse rules that no log can have, and that no program could read again."""
+    rotations = {
+        "rotate_bytes": rules.rotate_bytes,
+        "rotate_messages": rules.rotate_messages,
+        "rotate_after_ms": rules.rotate_after_ms,
+    }
+    limits = {
+        "keep_ms": rules.keep_ms,
+        "keep_bytes": rules.keep_bytes,
+        "cursor_wait_ms": rules.cursor_wait_ms,
+        "cursor_wait_bytes": rules.cursor_wait_bytes,
+    }
+    for name, number in rotations.items():
+        if number < 1:
+            raise BadLogRulesError(f"{name} is {number}: it must be at least 1")
+    for name, limit in limits.items():
+        if limit is not None and limit < 0:
+            raise BadLogRulesError(f"{name} is {limit}: it must be at least 0, or None")
+    for name, quorums in {"quorums": rules.quorums, "minimum": rules.minimum}.items():
+        if quorums is not None and not (
+            1 <= quorums.ack_zones <= quorums.ack <= quorums.write <= quorums.ensemble
+        ):
+            raise BadLogRulesError(
+                f"{name} are ensemble {quorums.ensemble}, write {quorums.write}, ack "
+                f"{quorums.ack} in {quorums.ack_zones} zones: each must be at least the next one, "
+                "and the last at least 1"
+            )
+
+
 def is_empty(record: LogRecord) -> bool:
     """Are all ledgers of the log deleted, and their pages removed?"""
     return record.first_page == record.next_page and not record.ledgers
@@ -196,6 +231,11 @@ def claimed(record: LogRecord, log_id: str, writer: LogWriterMark, seen_epoch: i
         return LogChange(record=record)
     if record.epoch != seen_epoch:
         raise _taken(record)
+    if len(writer.address) > ADDRESS_LENGTH_MAX:
+        raise IllegalLogChange(
+            f"a writer's address of {len(writer.address)} characters; the limit is "
+            f"{ADDRESS_LENGTH_MAX}; nothing was changed"
+        )
     return LogChange(record=replace(record, epoch=seen_epoch + 1, writer=writer))
 
 
@@ -276,6 +316,7 @@ def trimmed(record: LogRecord, log_id: str, start: MessageId, sequence: int) -> 
 def ruled(record: LogRecord, log_id: str, rules: LogRules) -> LogChange:
     """Set the rules. A rule that this version does not know stays as it is."""
     _check_whole(record, log_id)
+    check_rules(rules)
     rules = replace(rules, unknown=record.rules.unknown)
     return LogChange(record=replace(record, rules=rules))
 

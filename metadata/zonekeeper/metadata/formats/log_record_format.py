@@ -23,6 +23,7 @@ from typing import Final
 
 from zonekeeper.metadata.formats import message_ids, records
 from zonekeeper.metadata.formats.log_record import (
+    ADDRESS_LENGTH_MAX,
     NEWEST_MAX,
     PAGE_LEDGERS,
     UNENDED_MAX,
@@ -39,7 +40,6 @@ from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import EntryId, LedgerId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 
-ADDRESS_LENGTH_MAX: Final = 1_000
 #: The field of what stands in a record's place while the record is made anew.
 REBUILDING: Final = "rebuilding"
 

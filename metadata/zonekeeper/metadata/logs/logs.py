@@ -80,7 +80,11 @@ def path(cluster: Cluster, name: str) -> str:
 
 
 async def create(cluster: Cluster, name: str, record: LogRecord) -> LogRecord:
-    """Create a log; ``record.id`` was drawn for this call. Raises ``LogExistsError``."""
+    """Create a log; ``record.id`` was drawn for this call.
+
+    Raises ``LogExistsError`` or ``BadLogRulesError``.
+    """
+    log_record.check_rules(record.rules)
     where = path(cluster, name)
 
     def decide(node: Versioned | None) -> update.Decision:

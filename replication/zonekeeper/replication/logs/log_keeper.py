@@ -36,7 +36,7 @@ from zonekeeper.replication.view import listing
 #: The pause between two rounds over all logs.
 ROUND_EVERY_MS: Final = 5 * MINUTE_MS
 #: Orphans are looked for in the first round that begins so long after the last search.
-ORPHANS_EVERY_MS: Final = HOUR_MS
+ORPHANS_EVERY_MS: Final = 6 * HOUR_MS
 
 _logger = logging.getLogger(__name__)
 
@@ -105,9 +105,20 @@ class LogKeeper:
         self.metrics.logs, self.metrics.failing_logs = count, failing
         now_ms = int(asyncio.get_running_loop().time() * 1_000)
         if self._searched_ms is None or now_ms - self._searched_ms >= ORPHANS_EVERY_MS:
-            await self._collect()
+            if count or await self._has_notes():
+                await self._collect()
             self._searched_ms = now_ms
         self.metrics.rounds_total += 1
+
+    async def _has_notes(self) -> bool:
+        """Was a log deleted not long ago? A cluster without logs, and without notes, has no orphan.
+
+        So a cluster that is used for ledgers alone pays for no listing.
+        """
+        async with aclosing(deleted_logs.ids(self._cluster)) as notes:
+            async for _ in notes:
+                return True
+        return False
 
     async def _looked_after(self, name: str) -> bool:
         """Look after one log; False: it could not be done. The store's silence ends the round."""
