@@ -47,9 +47,35 @@ def holder(lab: Lab) -> str:
     return str(found.get("holderIdentity", ""))
 
 
+def settled_holder(lab: Lab) -> str:
+    """Wait until a pod that stays holds the operators' Lease, and name that holder.
+
+    While an installation is made anew, the Lease is held by a pod that is about to leave, and for a
+    moment by nobody.
+    """
+    seen: list[str] = []
+
+    def held() -> bool:
+        seen.append(holder(lab))
+        return seen[-1] != "" and _stays(lab, pod_of(seen[-1]))
+
+    until(held, what="a pod that stays holds the operators' Lease")
+    return seen[-1]
+
+
+def pod_of(holder_name: str) -> str:
+    """Name the pod of a holder of the Lease."""
+    return holder_name.split("_")[1]
+
+
 def acting_pod(lab: Lab) -> str:
-    """Name the pod of the operator that acts."""
-    return holder(lab).split("_")[1]
+    """Wait until a pod of the operator that stays acts, and name it."""
+    return pod_of(settled_holder(lab))
+
+
+def _stays(lab: Lab, pod: str) -> bool:
+    about = lab.get("pod", pod, namespace=SYSTEM).get("metadata")
+    return about is not None and "deletionTimestamp" not in about
 
 
 def resource(name: str, space: str, uri: str, **spec: object) -> Json:

@@ -97,7 +97,7 @@ def test_a_release_is_installed_upgraded_tested_rolled_back_and_removed(
 
 def test_a_second_installation_stands_by_and_says_so(released: Lab) -> None:
     lab = released
-    before = installation.holder(lab)
+    before = installation.settled_holder(lab)
     assert before.startswith(f"{SYSTEM}.zonekeeper-operator_")
     lab.apply([installation.namespace("second")])
 

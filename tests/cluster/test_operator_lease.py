@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.installation import SYSTEM, Clusters, acting_pod, holder
+from tests.cluster.installation import (
+    SYSTEM,
+    Clusters,
+    acting_pod,
+    holder,
+    pod_of,
+    settled_holder,
+)
 from tests.cluster.lab import Lab
 from tests.cluster.processes import until
 
@@ -46,14 +53,15 @@ def test_a_frozen_process_is_followed_and_writes_nothing_when_it_comes_back(
     lab = clusters.lab
     clusters.apply("log", bookiesPerZone=1, autoReplication={"perZone": 0})
     clusters.wait_for_ready("log")
-    frozen, before = acting_pod(lab), holder(lab)
+    before = settled_holder(lab)
+    frozen = pod_of(before)
     pid, count = process_of(frozen), restarts(lab, frozen)
 
     os.kill(pid, signal.SIGSTOP)
     try:
         until(lambda: holder(lab) not in ("", before), what="another process holds the Lease")
         after = holder(lab)
-        assert acting_pod(lab) != frozen
+        assert pod_of(after) != frozen
         lab.kubectl("delete", "service", "log-bookies", "-n", clusters.space)
         clusters.until(
             "log",
@@ -77,7 +85,7 @@ def test_the_other_acts_at_once_when_the_one_that_acts_is_deleted(
     gone = acting_pod(lab)
 
     lab.kubectl("delete", "pod", gone, "-n", SYSTEM, "--wait=false")
-    until(lambda: holder(lab) and acting_pod(lab) != gone, what="another process holds the Lease")
+    until(lambda: acting_pod(lab) != gone, what="another process holds the Lease")
 
     clusters.apply("log", bookiesPerZone=1, autoReplication={"perZone": 0})
     clusters.wait_for_ready("log")

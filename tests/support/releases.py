@@ -20,8 +20,8 @@ from typing import Final
 from tests.repo import checkout
 from tests.support.checkout_root import ROOT
 
-#: The commit before this change.
-COMMIT_BEFORE: Final = "4b2a761afa7098878b5a5b84da73700208f6800a"
+#: The subject of the commit before this change. An id would be another one after a rebase.
+SUBJECT_BEFORE: Final = "repo: the files to publish are those that the guards list"
 #: The version number that the release before gets here, so that it can be told from this one.
 VERSION_BEFORE: Final = "0.0.9"
 
@@ -59,8 +59,11 @@ class Release:
 def before(folder: Path) -> Release:
     """Install the release before into this folder."""
     source = folder / "source"
-    made_of = f"commit {COMMIT_BEFORE[:8]}"
-    if not _unpacked(source):
+    commit = _commit_before()
+    if commit:
+        made_of = f"commit {commit[:8]}"
+        _unpack(commit, source)
+    else:
         made_of = "this tree, without what says and asks versions: the clone has no history"
         checkout.copy_to(source)
         for path, ours, theirs in _WITHOUT:
@@ -72,20 +75,24 @@ def before(folder: Path) -> Release:
     return Release(folder=folder, version=VERSION_BEFORE, made_of=made_of)
 
 
-def _unpacked(source: Path) -> bool:
-    """Unpack the commit; False: the clone does not have it."""
-    git = ["git", "-C", str(ROOT)]
-    known = subprocess.run(
-        [*git, "cat-file", "-e", f"{COMMIT_BEFORE}^{{commit}}"], check=False, capture_output=True
-    )
-    if known.returncode != 0:
-        return False
+def _commit_before() -> str:
+    """Give the id of the commit; ``""``: the clone does not have it."""
+    git = ["git", "-C", str(ROOT), "log", "--format=%H %s"]
+    # A copy of the tree may lie outside of any repository.
+    said = subprocess.run(git, check=False, capture_output=True, text=True).stdout
+    for line in said.splitlines():
+        commit, _, subject = line.partition(" ")
+        if subject == SUBJECT_BEFORE:
+            return commit
+    return ""
+
+
+def _unpack(commit: str, source: Path) -> None:
     packed = source.with_suffix(".tar")
-    subprocess.run([*git, "archive", "--output", packed, COMMIT_BEFORE], check=True)
+    subprocess.run(["git", "-C", str(ROOT), "archive", "--output", packed, commit], check=True)
     with tarfile.open(packed) as archive:
         archive.extractall(source, filter="data")
     packed.unlink()
-    return True
 
 
 def _replace(file: Path, ours: str, theirs: str) -> None:
