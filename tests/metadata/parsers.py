@@ -10,7 +10,6 @@ from zonekeeper.metadata.cluster.record_store import Codec
 from zonekeeper.metadata.formats import (
     cookies,
     ledger_format,
-    log_cursor,
     log_record_format,
     placement_stamp,
     records,
@@ -20,6 +19,7 @@ from zonekeeper.metadata.formats import (
 from zonekeeper.metadata.formats.malformed import MalformedError, UnsupportedError
 from zonekeeper.metadata.formats.records import ForeignRecordError
 from zonekeeper.metadata.ledgers import deletions
+from zonekeeper.metadata.logs import log_cursor
 from zonekeeper.metadata.saving import export_format
 from zonekeeper.metadata.saving.export_format import (
     ExportFooter,

@@ -13,10 +13,10 @@ from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_cursor import LogCursor
 from zonekeeper.log.api.log_reader import ReadMessages
 from zonekeeper.log.base.errors import LogTrimmed, NotInLog
-from zonekeeper.metadata.formats.log_cursor import CURSORS_MAX, CursorGoesBack, CursorTaken
 from zonekeeper.metadata.formats.log_record import LogDeleting, OtherIncarnation
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_cursors, logs
+from zonekeeper.metadata.logs.log_cursor import CURSORS_MAX, CursorGoesBack, CursorTaken
 from zonekeeper.metadata.logs.log_cursors import NoCursorError, TooManyCursorsError
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.placement.base.ids import EntryId, LedgerId

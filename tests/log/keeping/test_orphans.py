@@ -9,7 +9,7 @@ from tests.metadata.logs.records_of_logs import LOG_ID, NEW, SECOND, ledger
 from zonekeeper.log.keeping import orphans
 from zonekeeper.log.keeping.orphans import LedgerFate
 from zonekeeper.metadata.formats.log_record import LogRecord
-from zonekeeper.metadata.formats.log_stamp import LogStamp
+from zonekeeper.metadata.logs.log_stamp import LogStamp
 from zonekeeper.placement.base.ids import LedgerId
 
 #: Ledgers 9 to 15, at epoch 3; ledgers up to 7 are gone.

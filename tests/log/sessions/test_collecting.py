@@ -11,11 +11,10 @@ from zonekeeper.log.sessions import collecting, trimming
 from zonekeeper.log.sessions.collecting import OrphanCollector
 from zonekeeper.metadata.cluster import restored
 from zonekeeper.metadata.cluster.restored import Restored
-from zonekeeper.metadata.formats import log_stamp
 from zonekeeper.metadata.formats.log_record import LogRules
 from zonekeeper.metadata.ledgers import ledger_listing
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
-from zonekeeper.metadata.logs import logs
+from zonekeeper.metadata.logs import log_stamp, logs
 from zonekeeper.placement.base.ids import LedgerId
 
 

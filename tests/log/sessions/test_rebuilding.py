@@ -16,7 +16,7 @@ from zonekeeper.log.formats.openings import ChainedOpening, Predecessor
 from zonekeeper.log.sessions.rebuilding import SeveralLogsError
 from zonekeeper.metadata.cluster import restored
 from zonekeeper.metadata.cluster.restored import Restored
-from zonekeeper.metadata.formats import ledger_format, log_stamp
+from zonekeeper.metadata.formats import ledger_format
 from zonekeeper.metadata.formats.ledger_metadata import LedgerState
 from zonekeeper.metadata.formats.log_record import (
     LogDeleting,
@@ -27,7 +27,7 @@ from zonekeeper.metadata.formats.log_record import (
 from zonekeeper.metadata.formats.malformed import UnsupportedError
 from zonekeeper.metadata.ledgers import ledgers as stored_ledgers
 from zonekeeper.metadata.ledgers import presences
-from zonekeeper.metadata.logs import log_rebuilding, logs
+from zonekeeper.metadata.logs import log_rebuilding, log_stamp, logs
 from zonekeeper.metadata.logs.logs import NoLogError, RestoredRootError
 from zonekeeper.metadata.store.errors import StoreUnavailableError
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId

@@ -14,16 +14,16 @@ from tests.support.stores import MemoryPlace
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import log_record_format
-from zonekeeper.metadata.formats.log_cursor import (
+from zonekeeper.metadata.formats.log_record import LogDeleting, OtherIncarnation
+from zonekeeper.metadata.formats.malformed import MalformedError
+from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.logs import log_cursors, logs
+from zonekeeper.metadata.logs.log_cursor import (
     CursorClaim,
     CursorMark,
     CursorPosition,
     CursorTaken,
 )
-from zonekeeper.metadata.formats.log_record import LogDeleting, OtherIncarnation
-from zonekeeper.metadata.formats.malformed import MalformedError
-from zonekeeper.metadata.formats.message_ids import MessageId
-from zonekeeper.metadata.logs import log_cursors, logs
 from zonekeeper.metadata.logs.log_cursors import NoCursorError
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.metadata.store.errors import NotEmptyError

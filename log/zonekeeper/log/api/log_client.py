@@ -22,10 +22,10 @@ from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import BUDGET_BYTES, LogWriter
 from zonekeeper.log.sessions import rebuilding, trimming
 from zonekeeper.log.sessions.rebuilding import RebuildWish, RebuiltLog
-from zonekeeper.metadata.formats.log_cursor import CursorMark
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_cursors, log_listing, logs
+from zonekeeper.metadata.logs.log_cursor import CursorMark
 from zonekeeper.placement.base.ids import LedgerId, ZoneName
 
 _ID_WORDS: Final = 4

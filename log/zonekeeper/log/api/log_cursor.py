@@ -18,10 +18,10 @@ from zonekeeper.client.api.client import Client
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
 from zonekeeper.log.base.errors import LogTrimmed
 from zonekeeper.log.sessions import positions
-from zonekeeper.metadata.formats.log_cursor import CursorClaim, CursorMark, CursorPosition
 from zonekeeper.metadata.formats.log_record import LogDeleting, LogRecord, OtherIncarnation
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_cursors, logs
+from zonekeeper.metadata.logs.log_cursor import CursorClaim, CursorMark, CursorPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ incarnation was deleted on purpose.
 import enum
 
 from zonekeeper.metadata.formats.log_record import LogRecord
-from zonekeeper.metadata.formats.log_stamp import LogStamp
+from zonekeeper.metadata.logs.log_stamp import LogStamp
 from zonekeeper.placement.base.ids import LedgerId
 
 

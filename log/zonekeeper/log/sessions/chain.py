@@ -24,7 +24,7 @@ from zonekeeper.log.formats.openings import ChainedOpening
 from zonekeeper.log.sessions import locating
 from zonekeeper.log.writing import joining
 from zonekeeper.log.writing.joining import ClosedLedger
-from zonekeeper.metadata.formats import log_record, log_stamp
+from zonekeeper.metadata.formats import log_record
 from zonekeeper.metadata.formats.log_record import (
     LedgerTooLow,
     LogClaim,
@@ -33,7 +33,7 @@ from zonekeeper.metadata.formats.log_record import (
     LogWriterMark,
 )
 from zonekeeper.metadata.formats.message_ids import MessageId
-from zonekeeper.metadata.logs import logs
+from zonekeeper.metadata.logs import log_stamp, logs
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId
 
 #: Custom metadata of each ledger of a log: the log's name.

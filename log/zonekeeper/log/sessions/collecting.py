@@ -19,14 +19,14 @@ from zonekeeper.log.keeping import orphans
 from zonekeeper.log.keeping.orphans import LedgerFate
 from zonekeeper.log.sessions import trimming
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.formats import log_names, log_stamp
+from zonekeeper.metadata.formats import log_names
 from zonekeeper.metadata.formats.log_names import BadLogNameError
 from zonekeeper.metadata.formats.log_record import LogPage, LogRecord
-from zonekeeper.metadata.formats.log_stamp import LogStamp
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
-from zonekeeper.metadata.logs import deleted_logs, logs
+from zonekeeper.metadata.logs import deleted_logs, log_stamp, logs
+from zonekeeper.metadata.logs.log_stamp import LogStamp
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.placement.base.ids import LedgerId
 

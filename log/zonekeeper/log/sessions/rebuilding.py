@@ -35,7 +35,7 @@ from zonekeeper.log.keeping.lost_records import FoundLedger
 from zonekeeper.log.sessions import collecting, locating
 from zonekeeper.log.writing import joining
 from zonekeeper.log.writing.joining import ClosedLedger
-from zonekeeper.metadata.formats import log_record, log_stamp
+from zonekeeper.metadata.formats import log_record
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.formats.log_record import (
     LogClaim,
@@ -49,7 +49,7 @@ from zonekeeper.metadata.formats.malformed import MalformedError
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.ledgers import ledger_listing, presences
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
-from zonekeeper.metadata.logs import deleted_logs, log_rebuilding, logs
+from zonekeeper.metadata.logs import deleted_logs, log_rebuilding, log_stamp, logs
 from zonekeeper.metadata.logs.logs import NoLogError, RestoredRootError
 from zonekeeper.metadata.store.background import together
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId

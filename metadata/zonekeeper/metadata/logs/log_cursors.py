@@ -9,16 +9,16 @@ nothing, and go on while a writer rotates.
 from collections.abc import Callable, Sequence
 
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.formats import log_cursor, log_record_format
-from zonekeeper.metadata.formats.log_cursor import (
+from zonekeeper.metadata.formats import log_record_format
+from zonekeeper.metadata.formats.log_record import LogDeleting, LogRecord, OtherIncarnation
+from zonekeeper.metadata.formats.malformed import stored_at
+from zonekeeper.metadata.logs import log_cursor, logs
+from zonekeeper.metadata.logs.log_cursor import (
     CURSORS_MAX,
     CursorClaim,
     CursorMark,
     CursorPosition,
 )
-from zonekeeper.metadata.formats.log_record import LogDeleting, LogRecord, OtherIncarnation
-from zonekeeper.metadata.formats.malformed import stored_at
-from zonekeeper.metadata.logs import logs
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.metadata.store import update
 from zonekeeper.metadata.store.background import together

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.metadata.formats import log_cursor, log_names, log_record_format, records
+from zonekeeper.metadata.formats import log_names, log_record_format, records
 from zonekeeper.metadata.formats.log_record import LogPage, LogRecord, LogTaken
 from zonekeeper.metadata.formats.malformed import stored_at
-from zonekeeper.metadata.logs import logs
+from zonekeeper.metadata.logs import log_cursor, logs
 from zonekeeper.metadata.store import update
 from zonekeeper.metadata.store.store import Create, Delete, Versioned, Write, parent_of
 from zonekeeper.placement.base.fields import Plain

@@ -5,9 +5,9 @@ from typing import Final
 
 import pytest
 
-from zonekeeper.metadata.formats import log_stamp
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
-from zonekeeper.metadata.formats.log_stamp import LogStamp
+from zonekeeper.metadata.logs import log_stamp
+from zonekeeper.metadata.logs.log_stamp import LogStamp
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId
 

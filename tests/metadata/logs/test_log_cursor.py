@@ -9,8 +9,11 @@ import pytest
 
 from tests.metadata.logs.records_of_logs import LOG_ID
 from tests.metadata.parsers import INSTANCE
-from zonekeeper.metadata.formats import log_cursor
-from zonekeeper.metadata.formats.log_cursor import (
+from zonekeeper.metadata.formats.log_record import OtherIncarnation
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
+from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.logs import log_cursor
+from zonekeeper.metadata.logs.log_cursor import (
     CURSOR_NAME_LENGTH_MAX,
     BadConsumerError,
     BadCursorNameError,
@@ -20,9 +23,6 @@ from zonekeeper.metadata.formats.log_cursor import (
     CursorPosition,
     CursorTaken,
 )
-from zonekeeper.metadata.formats.log_record import OtherIncarnation
-from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
-from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 NEW: Final = CursorMark(
