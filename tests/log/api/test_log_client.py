@@ -235,12 +235,12 @@ async def test_a_reader_that_lacks_a_page_hears_of_the_trim_and_passes_over_noth
         assert (await log.record(NAME)).next_page == 1
         async with aclosing(log.reader(NAME).follow()) as many:
             assert (await anext(many)).sequence == 0
-            await log.trim(NAME, 50)
+            await log.trim(NAME, 32)  # the page goes, and the ledger behind it is there
             assert (await log.record(NAME)).first_page == 1
             found: list[int] = []
-            with pytest.raises(LogTrimmed, match="sequence 50"):
+            with pytest.raises(LogTrimmed, match="sequence 32"):
                 await _gather(many, found)
-            assert found == list(range(1, 1 + len(found)))
+            assert found == []
 
 
 async def _gather(many: AsyncIterator[ReadMessages], found: list[int]) -> None:

@@ -160,3 +160,27 @@ async def test_one_of_all_keepers_leads_and_another_goes_on(lab: Lab) -> None:
             assert (first.metrics.leading, second.metrics.leading) == (0, 1)
             assert first.metrics.logs == 0
             assert len((await first_log.record(NAME)).ledgers) == 1
+
+
+@played()
+async def test_what_nobody_can_read_ends_no_round(lab: Lab) -> None:
+    """A node that no program of ours made, a damaged note, a damaged cursor."""
+    async with connected(lab) as log:
+        clock = WallClock()
+        for name in (NAME, "a"):
+            await log.create(name, replace(SHORT, keep_ms=1))
+            await fill(log, 25, name)
+        await log.cursor("a", "billing")
+        await log.create("gone")
+        await log.delete("gone")
+        cluster = log.client.cluster
+        await cluster.store.create(f"{logs.top(cluster)}/zz/-x/aa/b/c", b"", make_parents=True)
+        async for log_id in deleted_logs.ids(cluster):
+            await overwrite(cluster, deleted_logs.path(cluster, log_id), b"{}")
+        await overwrite(cluster, f"{logs.path(cluster, 'a')}/cursor.billing", b"{}")
+        clock.ms += 1_000
+        one = keeper(log, clock)
+        await one.round()
+        assert (one.metrics.trims_total, one.metrics.failing_logs) == (1, 2)
+        assert (one.metrics.rounds_total, one.metrics.listings_total) == (1, 1)
+        assert await sequences(log, "a") == list(range(25)), "an unreadable cursor may need all"

@@ -22,6 +22,9 @@ from zonekeeper.log.keeping.orphans import LedgerFate
 from zonekeeper.log.sessions import collecting, trimming
 from zonekeeper.log.sessions.collecting import OrphanCollector
 from zonekeeper.metadata.cluster import elections
+from zonekeeper.metadata.formats.log_names import BadLogNameError
+from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.formats.records import ForeignRecordError
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.metadata.logs import deleted_logs, log_listing, logs
 from zonekeeper.metadata.logs.logs import NoLogError
@@ -98,10 +101,13 @@ class LogKeeper:
         count, failing = 0, 0
         async with aclosing(log_listing.namespaces(self._cluster)) as namespaces:
             async for namespace in namespaces:
-                async with aclosing(log_listing.names(self._cluster, namespace)) as names:
-                    async for name in names:
-                        count += 1
-                        failing += not await self._looked_after(name)
+                try:
+                    async with aclosing(log_listing.names(self._cluster, namespace)) as names:
+                        async for name in names:
+                            count += 1
+                            failing += not await self._looked_after(name)
+                except BadLogNameError as error:
+                    failing += not self._failed(namespace, error)
         self.metrics.logs, self.metrics.failing_logs = count, failing
         now_ms = int(asyncio.get_running_loop().time() * 1_000)
         if self._searched_ms is None or now_ms - self._searched_ms >= ORPHANS_EVERY_MS:
@@ -171,9 +177,17 @@ class LogKeeper:
         self.metrics.listings_total += 1
         async with aclosing(deleted_logs.ids(self._cluster)) as notes:
             async for log_id in notes:
-                note = await deleted_logs.find(self._cluster, log_id)
-                if note is not None and note.at_ms + deleted_logs.KEPT_MS <= begun_ms:
-                    await deleted_logs.forget(self._cluster, log_id)
+                await self._forget_old(log_id, begun_ms)
+
+    async def _forget_old(self, log_id: str, begun_ms: int) -> None:
+        """Remove the note of a deletion that was old when the search began."""
+        try:
+            note = await deleted_logs.find(self._cluster, log_id)
+        except (UnreadableError, ForeignRecordError) as error:
+            _logger.warning("the note of a deleted log is passed over: %s", error)
+            return
+        if note is not None and note.at_ms + deleted_logs.KEPT_MS <= begun_ms:
+            await deleted_logs.forget(self._cluster, log_id)
 
     async def _looked_at(self, collector: OrphanCollector, ledger: StoredLedger) -> bool:
         try:
