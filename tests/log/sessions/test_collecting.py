@@ -6,7 +6,7 @@ from tests.client.lab import Lab, played
 from tests.log.api.test_log_client import connected, fill, ledgers, sequences
 from tests.log.logging_lab import NAME, SHORT, message, overwrite
 from zonekeeper.log.api.log_client import LogClient
-from zonekeeper.log.keeping.orphans import LedgerFate
+from zonekeeper.log.keeping.orphans import LogLedgerFate
 from zonekeeper.log.sessions import collecting, trimming
 from zonekeeper.log.sessions.collecting import OrphanCollector
 from zonekeeper.metadata.cluster import restored
@@ -46,7 +46,7 @@ async def test_the_ledger_of_an_epoch_that_is_over_goes_and_that_of_the_present_
         mine = await left_behind(log, epoch=1)
         collector, deleted = await collected(log)
         assert deleted == []
-        assert collector.found == {LedgerFate.PART: 3, LedgerFate.PENDING: 1}
+        assert collector.found == {LogLedgerFate.PART: 3, LogLedgerFate.PENDING: 1}
 
         await fill(log, 1)  # another claim
         assert (await collected(log))[1] == [mine]
@@ -79,7 +79,7 @@ async def test_the_ledgers_of_a_long_log_are_known_by_its_pages(lab: Lab) -> Non
         await fill(log, 1, "other")
         collector, deleted = await collected(log)
         assert deleted == [orphan]
-        assert collector.found[LedgerFate.PART] == len(await ledgers(log.client))
+        assert collector.found[LogLedgerFate.PART] == len(await ledgers(log.client))
         await log.trim(NAME, 75)
         assert (await collected(log))[1] == []
         assert await sequences(log) == list(range(75, 110))
@@ -110,7 +110,7 @@ async def test_without_a_record_nothing_goes_unless_a_note_says_that_the_log_was
         await log.client.cluster.store.delete(logs.path(log.client.cluster, NAME), version=None)
         collector, deleted = await collected(log)
         assert deleted == []
-        assert collector.found == {LedgerFate.STRAY: len(record.ledgers)}
+        assert collector.found == {LogLedgerFate.STRAY: len(record.ledgers)}
 
         await log.create(NAME)  # another incarnation proves nothing of the one before
         await fill(log, 1)
@@ -177,7 +177,7 @@ async def test_ledgers_of_no_log_and_stamps_that_say_too_little_stay(lab: Lab) -
         await fill(log, 1)
         collector, deleted = await collected(log)
         assert deleted == []
-        assert collector.found[LedgerFate.STRAY] == 4
+        assert collector.found[LogLedgerFate.STRAY] == 4
 
 
 @played()
@@ -188,8 +188,8 @@ async def test_a_proof_says_part_and_pending_too(lab: Lab) -> None:
         record = await log.record(NAME)
         stamp = log_stamp.LogStamp(name=NAME, log_id=record.id, epoch=record.epoch)
         cluster, first = log.client.cluster, record.ledgers[0].id
-        assert await collecting.proved(cluster, first, stamp) is LedgerFate.PART
+        assert await collecting.proved(cluster, first, stamp) is LogLedgerFate.PART
         later = LedgerId(first + 100)
-        assert await collecting.proved(cluster, later, stamp) is LedgerFate.PENDING
+        assert await collecting.proved(cluster, later, stamp) is LogLedgerFate.PENDING
         before = replace(stamp, epoch=2)
-        assert await collecting.proved(cluster, later, before) is LedgerFate.STRAY
+        assert await collecting.proved(cluster, later, before) is LogLedgerFate.STRAY

@@ -20,7 +20,7 @@ from zonekeeper.metadata.logs.log_stamp import LogStamp
 from zonekeeper.placement.base.ids import LedgerId
 
 
-class LedgerFate(enum.Enum):
+class LogLedgerFate(enum.Enum):
     """What a ledger is to its log."""
 
     #: The record has it.
@@ -35,28 +35,28 @@ class LedgerFate(enum.Enum):
 
 def of_record(
     record: LogRecord, first: LedgerId | None, ledger_id: LedgerId, stamp: LogStamp, *, has: bool
-) -> LedgerFate:
+) -> LogLedgerFate:
     """Judge a ledger by a record that was read in step with the store.
 
     ``first`` is the first ledger that the record has, in a page or beside them (None: it has none).
     ``has``: does it have this one?
     """
     if stamp.log_id != record.id or stamp.epoch is None:
-        return LedgerFate.STRAY
+        return LogLedgerFate.STRAY
     if has:
-        return LedgerFate.PART
+        return LogLedgerFate.PART
     if stamp.epoch > record.epoch:
-        return LedgerFate.STRAY
+        return LogLedgerFate.STRAY
     is_below = (first is not None and ledger_id < first) or (
         record.gone is not None and ledger_id <= record.gone
     )
     if record.deleting or stamp.epoch < record.epoch or is_below:
-        return LedgerFate.ORPHAN
-    return LedgerFate.PENDING
+        return LogLedgerFate.ORPHAN
+    return LogLedgerFate.PENDING
 
 
-def without_record(stamp: LogStamp, *, was_deleted: bool) -> LedgerFate:
+def without_record(stamp: LogStamp, *, was_deleted: bool) -> LogLedgerFate:
     """Judge a ledger whose incarnation has no record. ``was_deleted``: a note says so."""
     if stamp.log_id is not None and stamp.epoch is not None and was_deleted:
-        return LedgerFate.ORPHAN
-    return LedgerFate.STRAY
+        return LogLedgerFate.ORPHAN
+    return LogLedgerFate.STRAY

@@ -16,7 +16,7 @@ from typing import Final
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.log.keeping import orphans
-from zonekeeper.log.keeping.orphans import LedgerFate
+from zonekeeper.log.keeping.orphans import LogLedgerFate
 from zonekeeper.log.sessions import trimming
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import log_names
@@ -48,7 +48,7 @@ class OrphanCollector:
 
     def __init__(self, client: Client) -> None:
         #: How many ledgers of logs were found, by what they are to their log.
-        self.found = Counter[LedgerFate]()
+        self.found = Counter[LogLedgerFate]()
         self._client = client
         self._cluster = client.cluster
         self._seen = OrderedDict[str, _Seen]()
@@ -61,14 +61,14 @@ class OrphanCollector:
         try:
             log_names.check(stamp.name)
         except BadLogNameError:
-            self.found[LedgerFate.STRAY] += 1
+            self.found[LogLedgerFate.STRAY] += 1
             return False
         if await self._is_known(ledger.id, stamp):
-            self.found[LedgerFate.PART] += 1
+            self.found[LogLedgerFate.PART] += 1
             return False
         fate = await proved(self._cluster, ledger.id, stamp)
         self.found[fate] += 1
-        if fate is not LedgerFate.ORPHAN or not await is_whole(self._cluster):
+        if fate is not LogLedgerFate.ORPHAN or not await is_whole(self._cluster):
             return False
         await self._client.delete(ledger.id, by=trimming.DELETER)
         return True
@@ -99,7 +99,7 @@ class OrphanCollector:
         return any(one.id == ledger_id for one in seen.page.ledgers)
 
 
-async def proved(cluster: Cluster, ledger_id: LedgerId, stamp: LogStamp) -> LedgerFate:
+async def proved(cluster: Cluster, ledger_id: LedgerId, stamp: LogStamp) -> LogLedgerFate:
     """Judge a ledger by what stands in the store now."""
     try:
         record = await logs.find(cluster, stamp.name)

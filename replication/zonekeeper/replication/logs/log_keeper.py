@@ -18,7 +18,7 @@ from contextlib import aclosing
 from typing import Final
 
 from zonekeeper.client.api.client import Client, Surroundings
-from zonekeeper.log.keeping.orphans import LedgerFate
+from zonekeeper.log.keeping.orphans import LogLedgerFate
 from zonekeeper.log.sessions import collecting, trimming
 from zonekeeper.log.sessions.collecting import OrphanCollector
 from zonekeeper.metadata.cluster import elections
@@ -172,8 +172,8 @@ class LogKeeper:
             async for one in every:
                 if isinstance(one, StoredLedger) and await self._looked_at(collector, one):
                     self.metrics.orphans_deleted_total += 1
-        self.metrics.pending_ledgers = collector.found[LedgerFate.PENDING]
-        self.metrics.stray_ledgers = collector.found[LedgerFate.STRAY]
+        self.metrics.pending_ledgers = collector.found[LogLedgerFate.PENDING]
+        self.metrics.stray_ledgers = collector.found[LogLedgerFate.STRAY]
         self.metrics.listings_total += 1
         async with aclosing(deleted_logs.ids(self._cluster)) as notes:
             async for log_id in notes:
