@@ -19,9 +19,10 @@ from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.log.api import log_cursor, log_writer
 from zonekeeper.log.api.log_cursor import LogConsumer, LogCursor
 from zonekeeper.log.api.log_reader import LogReader
-from zonekeeper.log.api.log_writer import BUDGET_BYTES, LogWriter
+from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.sessions import rebuilding, trimming
 from zonekeeper.log.sessions.rebuilding import RebuildWish, RebuiltLog
+from zonekeeper.log.writing.budget import BUDGET_BYTES, ByteBudget
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_cursors, log_listing, logs
@@ -43,8 +44,12 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
 class LogClient:
     """Creates, opens, trims, deletes and lists logs."""
 
-    def __init__(self, client: Client, surroundings: Surroundings) -> None:
+    def __init__(
+        self, client: Client, surroundings: Surroundings, *, budget_bytes: int = BUDGET_BYTES
+    ) -> None:
+        """``budget_bytes``: what all writers of this client together may hold."""
         self.client = client
+        self._budget = ByteBudget(budget_bytes)
         self._surroundings = surroundings
 
     async def create(self, name: str, rules: LogRules | None = None) -> None:
@@ -54,9 +59,7 @@ class LogClient:
         )
         await logs.create(self.client.cluster, name, record)
 
-    def writer(
-        self, name: str, *, address: str = "", budget_bytes: int = BUDGET_BYTES
-    ) -> AbstractAsyncContextManager[LogWriter]:
+    def writer(self, name: str, *, address: str = "") -> AbstractAsyncContextManager[LogWriter]:
         """Take a log over for writing, until the block ends.
 
         The writer before, if there is one, gets no acknowledgement any more. ``address`` stands in
@@ -67,7 +70,7 @@ class LogClient:
             token=self._drawn(), zone=None if zone is None else ZoneName(zone), address=address
         )
         return log_writer.opened(
-            self.client, name, mark, self._surroundings.wall_ms, budget_bytes=budget_bytes
+            self.client, name, mark, self._surroundings.wall_ms, budget=self._budget
         )
 
     def reader(self, name: str) -> LogReader:

@@ -115,16 +115,26 @@ class LogReader:
                     return
                 record = await self._changed(record)
                 continue
-            await self._check_kept(ledger, start, sequence)
-            async with aclosing(self._ledger(record, ledger, start, follow=follow)) as many:
-                async for one in many:
-                    sequence = one.sequence + len(one.batch)
-                    yield one
+            await self._check_no_gap(ledger, start, sequence)
+            try:
+                async with aclosing(self._ledger(record, ledger, start, follow=follow)) as many:
+                    async for one in many:
+                        sequence = one.sequence + len(one.batch)
+                        yield one
+            except (errors.LogDamaged, client_errors.ClientError) as error:
+                await self._check_kept(ledger.id, error)
+                raise
             if ledger.end is None:
                 if not follow:
                     return
                 record = await self._settled(record, ledger.id)
             following, start = LedgerId(ledger.id + 1), None
+
+    async def _check_kept(self, ledger_id: LedgerId, error: Exception) -> None:
+        """Raise ``LogTrimmed`` if a ledger cannot be read because it was trimmed meanwhile."""
+        record = await self._record()
+        if record.start is not None and ledger_id < record.start.ledger:
+            raise locating.trimmed(self.name, record, f"ledger {ledger_id}") from error
 
     async def _next(self, record: LogRecord, following: LedgerId) -> LogLedger | None:
         """Give the first ledger from one on that the record has."""
@@ -134,7 +144,7 @@ class LogReader:
                 return ledger
         return None
 
-    async def _check_kept(
+    async def _check_no_gap(
         self, ledger: LogLedger, start: MessageId | None, sequence: int | None
     ) -> None:
         """Raise ``LogTrimmed`` if what comes before a ledger was trimmed since the last look.
@@ -157,18 +167,6 @@ class LogReader:
             )
 
     async def _ledger(
-        self, record: LogRecord, ledger: LogLedger, start: MessageId | None, *, follow: bool
-    ) -> AsyncGenerator[ReadMessages, None]:
-        """Give the batches of one ledger; raises ``LogTrimmed`` if it is deleted meanwhile."""
-        try:
-            async with aclosing(self._kept(record, ledger, start, follow=follow)) as many:
-                async for one in many:
-                    yield one
-        except client_errors.ClientError:
-            await locating.check_kept(self._client, self.name, ledger.id)
-            raise
-
-    async def _kept(
         self, record: LogRecord, ledger: LogLedger, start: MessageId | None, *, follow: bool
     ) -> AsyncGenerator[ReadMessages, None]:
         """Give the batches of one ledger."""
