@@ -13,6 +13,7 @@ from zonekeeper.log.api.log_reader import LogReader, ReadMessage
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.writing.budget import ByteBudget
+from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
@@ -76,3 +77,10 @@ async def check_whole(lab: Lab, count: int, reader: str = "auditor") -> list[Rea
 
 async def record_of(lab: Lab) -> LogRecord:
     return await logs.find(await lab.cluster(), NAME)
+
+
+async def overwrite(cluster: Cluster, path: str, value: bytes) -> None:
+    """Write over a node, whatever stands in it."""
+    node = await cluster.store.get(path, sync=True)
+    assert node is not None
+    await cluster.store.put(path, value, version=node.version)

@@ -19,6 +19,7 @@ from zonekeeper.metadata.formats import (
 from zonekeeper.metadata.formats.malformed import MalformedError, UnsupportedError
 from zonekeeper.metadata.formats.records import ForeignRecordError
 from zonekeeper.metadata.ledgers import deletions
+from zonekeeper.metadata.logs import log_cursor
 from zonekeeper.metadata.saving import export_format
 from zonekeeper.metadata.saving.export_format import (
     ExportFooter,
@@ -104,6 +105,10 @@ PARSERS: Final[Mapping[str, Parser]] = {
     "log-page": _pair(
         lambda raw: log_record_format.parse_page(raw, INSTANCE),
         lambda page: log_record_format.render_page(page, INSTANCE),
+    ),
+    "log-cursor": _pair(
+        lambda raw: log_cursor.parse(raw, INSTANCE),
+        lambda mark: log_cursor.render(mark, INSTANCE),
     ),
     "policy": _record(policy_store.CODEC),
     "maintenance": _record(zone_store.MAINTENANCE),

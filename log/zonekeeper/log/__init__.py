@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from zonekeeper.log.api import blocking
     from zonekeeper.log.api.log_client import LogClient, connect
+    from zonekeeper.log.api.log_cursor import LogCursor
     from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
     from zonekeeper.log.api.log_writer import LogWriter
     from zonekeeper.log.base import errors
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = (
     "LogClient",
+    "LogCursor",
     "LogMessage",
     "LogReader",
     "LogRules",
@@ -39,6 +41,7 @@ __all__ = (
 #: For each name, the module that defines it. A name that is a module maps to that module.
 _HOMES: Final = {
     "LogClient": "zonekeeper.log.api.log_client",
+    "LogCursor": "zonekeeper.log.api.log_cursor",
     "LogMessage": "zonekeeper.log.formats.messages",
     "LogReader": "zonekeeper.log.api.log_reader",
     "LogRules": "zonekeeper.metadata.formats.log_record",

@@ -2,20 +2,25 @@
 
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from tests.client.lab import Lab, played
-from tests.log.logging_lab import NAME, SHORT, WallClock, numbers
+from tests.log.logging_lab import NAME, SHORT, WallClock, message, numbers
 from zonekeeper.client.api.client import Client, Surroundings
+from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_client import LogClient
-from zonekeeper.log.base.errors import BadLogRules, NotInLog
+from zonekeeper.log.api.log_reader import ReadMessages
+from zonekeeper.log.base.errors import BadLogRules, LogTrimmed, NotInLog
+from zonekeeper.log.sessions import trimming
 from zonekeeper.metadata.formats.log_names import BadLogNameError
-from zonekeeper.metadata.formats.log_record import LogDeleting, LogRules
+from zonekeeper.metadata.formats.log_record import LogDeleting, LogRules, LogWriterMark
+from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
 from zonekeeper.metadata.logs.logs import LogExistsError, NoLogError
-from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 
 
@@ -157,3 +162,127 @@ async def test_a_deletion_that_was_interrupted_is_continued(lab: Lab) -> None:
 
         assert await ledgers(log.client) == []
         assert [one async for one in log.namespaces()] == []
+
+
+@played()
+async def test_a_trim_is_by_id_by_time_or_by_bytes_too(lab: Lab) -> None:
+    async with connected(lab) as log:
+        await log.create(NAME, SHORT)
+        clock = WallClock()
+        for clock.ms in range(1_000, 5_000, 1_000):
+            mark = LogWriterMark(token=f"{clock.ms}")
+            async with log_writer.opened(log.client, NAME, mark, clock) as writer:
+                await writer.append_many(numbers(writer.next_sequence, 10))
+        whole = (await log.record(NAME)).ledgers
+        await log.trim_to_id(NAME, await log.reader(NAME).at_sequence(3))
+        assert await sequences(log) == list(range(3, 40))
+        await log.trim_to_time(NAME, 2_000)
+        assert await sequences(log) == list(range(10, 40))
+        await log.trim_to_time(NAME, 500)
+        assert (await log.record(NAME)).start_sequence == 10
+        second, last = whole[1].end, whole[-1].end
+        assert second is not None
+        assert last is not None
+        await log.trim_to_bytes(NAME, last.total_bytes - second.total_bytes)
+        assert (await log.record(NAME)).start_sequence == 20
+        await log.trim_to_bytes(NAME, 1 << 40)
+        assert (await log.record(NAME)).start_sequence == 20
+        with pytest.raises(NotInLog, match="is the id of another log"):
+            await log.trim_to_id(NAME, MessageId(LedgerId(1 << 40), EntryId(1), 0))
+
+
+@played()
+async def test_a_trim_by_time_of_a_log_that_is_older_leaves_it_empty_and_writable(lab: Lab) -> None:
+    async with connected(lab) as log:
+        await log.create(NAME, SHORT)
+        await log.trim_to_time(NAME, 1 << 50)
+        await fill(log, 25)
+        await log.trim_to_time(NAME, 1 << 50)
+        assert await sequences(log) == []
+        assert (await log.record(NAME)).start_sequence == 25
+        with pytest.raises(LogTrimmed, match="sequence 25"):
+            await log.reader(NAME).at_sequence(24)
+        async with log.writer(NAME) as writer:
+            await writer.append_and_wait(message(25))
+            await log.trim_to_time(NAME, 1 << 50)  # inside a ledger that is being written
+            assert await sequences(log) == []
+            await writer.append_and_wait(message(26))
+            assert await sequences(log) == [26]
+        await fill(log, 13)
+        assert await sequences(log) == list(range(26, 40))
+
+
+@played()
+async def test_a_log_without_a_rule_keeps_everything(lab: Lab) -> None:
+    async with connected(lab) as log:
+        await log.create(NAME, SHORT)
+        await fill(log, 25)
+        assert not await log.trim_by_rules(NAME)
+        assert await sequences(log) == list(range(25))
+
+
+@played()
+async def test_rules_trim_by_age(lab: Lab) -> None:
+    async with connected(lab) as log:
+        await log.create(NAME, replace(SHORT, keep_ms=60_000))
+        await fill(log, 25)
+        assert not await log.trim_by_rules(NAME)
+        clock = log._surroundings.wall_ms
+        assert isinstance(clock, WallClock)
+        clock.ms += 60_001
+        assert await log.trim_by_rules(NAME)
+        assert len(await ledgers(log.client)) == 1
+        await fill(log, 5)
+        assert (await sequences(log))[-5:] == list(range(25, 30))
+
+
+@played()
+async def test_a_reader_that_a_trim_overtakes_hears_it(lab: Lab) -> None:
+    """The reader's record names ledgers that are gone: that is no damage, and no gap."""
+    async with connected(lab) as log:
+        await log.create(NAME, SHORT)
+        await fill(log, 35)
+        async with aclosing(log.reader(NAME).follow()) as many:
+            assert (await anext(many)).sequence == 0
+            await log.trim(NAME, 25)
+            with pytest.raises(LogTrimmed, match="sequence 25"):
+                async for _ in many:
+                    pass
+
+
+@played()
+async def test_a_reader_that_lacks_a_page_hears_of_the_trim_and_passes_over_nothing(
+    lab: Lab,
+) -> None:
+    async with connected(lab) as log:
+        await log.create(NAME, LogRules(rotate_messages=1))
+        await fill(log, 70)
+        assert (await log.record(NAME)).next_page == 1
+        async with aclosing(log.reader(NAME).follow()) as many:
+            assert (await anext(many)).sequence == 0
+            await log.trim(NAME, 32)  # the page goes, and the ledger behind it is there
+            assert (await log.record(NAME)).first_page == 1
+            found: list[int] = []
+            with pytest.raises(LogTrimmed, match="sequence 32"):
+                await _gather(many, found)
+            assert found == []
+
+
+async def _gather(many: AsyncIterator[ReadMessages], found: list[int]) -> None:
+    async for one in many:
+        found.append(one.sequence)
+
+
+@played()
+async def test_a_reader_of_a_log_that_is_deleted_hears_it(lab: Lab) -> None:
+    async with connected(lab) as log:
+        await log.create(NAME, SHORT)
+        await fill(log, 35)
+        record = await log.record(NAME)
+        async with aclosing(log.reader(NAME).follow()) as many:
+            assert (await anext(many)).sequence == 0
+            await logs.begin_deletion(log.client.cluster, NAME, record.id)
+            await trimming.reclaim(log.client, NAME, record.id)
+            with pytest.raises(LogDeleting):
+                async for _ in many:
+                    pass

@@ -338,7 +338,7 @@ async def test_a_follower_of_a_log_that_is_made_anew_is_told(lab: Lab) -> None:
         await logs.begin_deletion(cluster, NAME, LOG_ID)
         record = await record_of(lab)
         await logs.reclaimed(cluster, NAME, LOG_ID, record.ledgers[-1].id)
-        await logs.remove(cluster, NAME, LOG_ID)
+        await logs.remove(cluster, NAME, LOG_ID, now_ms=1)
         await logs.create(cluster, NAME, replace(NEW, id="ab" * 16))
 
     async with asyncio.TaskGroup() as tasks:

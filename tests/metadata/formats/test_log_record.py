@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metadata.logs.records_of_logs import (
+    BYTES,
     CLAIM,
     FIRST,
     LATER,
@@ -25,6 +26,7 @@ from zonekeeper.metadata.formats import log_record
 from zonekeeper.metadata.formats.log_record import (
     NEWEST_MAX,
     PAGE_LEDGERS,
+    BadLogRulesError,
     IllegalLogChange,
     LedgerTooLow,
     LogChange,
@@ -292,3 +294,45 @@ def test_any_history_keeps_ids_and_sequences_in_order(steps: list[str]) -> None:
         for one, other in pairwise(known):
             assert one.end is not None
             assert other.sequence == (one.sequence or 0) + one.end.messages
+
+
+def test_a_running_sum_of_bytes_begins_anew_behind_a_ledger_without_one() -> None:
+    """A difference of two sums is then at most what lies between, and never more."""
+    record = ended(added(claimed(), 5, 6), 5, 0)
+    first = record.ledgers[0]
+    assert first.end is not None
+    assert first.end.total_bytes == BYTES
+    assert [one.end and one.end.total_bytes for one in ended(record, 6, 1).ledgers][1] == 2 * BYTES
+    old = replace(first, end=replace(first.end, total_bytes=0))
+    record = ended(replace(record, ledgers=(old, record.ledgers[1])), 6, 1)
+    assert [one.end and one.end.total_bytes for one in record.ledgers] == [0, BYTES]
+
+
+def test_rules_that_this_version_does_not_know_stay_when_others_are_set() -> None:
+    record = replace(NEW, rules=LogRules(unknown='{"standby": ["a"]}'))
+    after = log_record.ruled(record, LOG_ID, LogRules(keep_ms=7)).record
+    assert after.rules == LogRules(keep_ms=7, unknown='{"standby": ["a"]}')
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (LogRules(rotate_bytes=0), "rotate_bytes is 0: it must be at least 1"),
+        (LogRules(rotate_messages=-1), "rotate_messages is -1"),
+        (LogRules(rotate_after_ms=0), "rotate_after_ms is 0"),
+        (LogRules(keep_ms=-1), "keep_ms is -1: it must be at least 0, or None"),
+        (LogRules(keep_bytes=-1), "keep_bytes is -1"),
+        (LogRules(cursor_wait_ms=-1), "cursor_wait_ms is -1"),
+        (LogRules(cursor_wait_bytes=-1), "cursor_wait_bytes is -1"),
+        (LogRules(quorums=Quorums(ensemble=2, write=3, ack=2)), "quorums are ensemble 2, write 3"),
+        (LogRules(minimum=Quorums(ensemble=2, write=2, ack=0)), "minimum are"),
+    ],
+)
+def test_rules_that_nobody_could_read_again_are_refused(rules: LogRules, words: str) -> None:
+    with pytest.raises(BadLogRulesError, match=words):
+        log_record.ruled(NEW, LOG_ID, rules)
+
+
+def test_an_address_that_nobody_could_read_again_is_refused() -> None:
+    with pytest.raises(IllegalLogChange, match="1001 characters; the limit is 1000"):
+        log_record.claimed(NEW, LOG_ID, replace(FIRST, address="x" * 1_001), 0)

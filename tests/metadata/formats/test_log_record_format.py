@@ -24,7 +24,15 @@ from zonekeeper.metadata.formats.records import ForeignRecordError
 from zonekeeper.placement.base.ids import LedgerId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 
-#: A record with every field.
+
+def unsummed(number: int) -> LogLedger:
+    """Give a ledger as it was written before ends had a running sum of bytes."""
+    given = ledger(number)
+    assert given.end is not None
+    return replace(given, end=replace(given.end, total_bytes=0))
+
+
+#: A record with every field of the first writer.
 FULL: Final = LogRecord(
     id=LOG_ID,
     created_ms=1_700_000_000_000,
@@ -44,7 +52,7 @@ FULL: Final = LogRecord(
     first_page=1,
     next_page=3,
     ledgers=(
-        *map(ledger, range(96, 99)),
+        *map(unsummed, range(96, 99)),
         LogLedger(id=LedgerId(300), epoch=3, sequence=990, unknown='{"manifest": 299}'),
         LogLedger(id=LedgerId(301), epoch=3, sequence=None),
     ),
@@ -52,7 +60,13 @@ FULL: Final = LogRecord(
     gone=LedgerId(7),
     unknown='{"standby": true}',
 )
-PAGE: Final = LogPage(number=2, log_id=LOG_ID, ledgers=tuple(map(ledger, range(64, 96))))
+PAGE: Final = LogPage(number=2, log_id=LOG_ID, ledgers=tuple(map(unsummed, range(64, 96))))
+#: A record with the fields that came with cursors and retention.
+KEPT: Final = replace(
+    FULL,
+    rules=replace(FULL.rules, cursor_wait_ms=3_600_000, cursor_wait_bytes=1 << 30),
+    ledgers=(*map(ledger, range(96, 99)), *FULL.ledgers[3:]),
+)
 
 Golden = Callable[[str], bytes]
 
@@ -60,11 +74,13 @@ Golden = Callable[[str], bytes]
 def test_the_golden_record_and_page_are_read_and_written(golden: Golden) -> None:
     assert log_record_format.parse(golden("log-record"), INSTANCE) == FULL
     assert log_record_format.render(FULL, INSTANCE) == golden("log-record")
+    assert log_record_format.parse(golden("log-record-kept"), INSTANCE) == KEPT
+    assert log_record_format.render(KEPT, INSTANCE) == golden("log-record-kept")
     assert log_record_format.parse_page(golden("log-page"), INSTANCE) == PAGE
     assert log_record_format.render_page(PAGE, INSTANCE) == golden("log-page")
 
 
-@pytest.mark.parametrize("record", [NEW, replace(NEW, deleting=True), FULL])
+@pytest.mark.parametrize("record", [NEW, replace(NEW, deleting=True), FULL, KEPT])
 def test_a_record_is_read_as_it_was_written(record: LogRecord) -> None:
     raw = log_record_format.render(record, INSTANCE)
 
@@ -116,6 +132,8 @@ def of_a_ledger(at: int, **fields: object) -> bytes:
         (of_a_ledger(0, lastEntry=None), Flaw.INCONSISTENT),
         (of_a_ledger(0, sequence=None), Flaw.MISSING),
         (of_a_ledger(3, bytes=7), Flaw.INCONSISTENT),
+        (of_a_ledger(3, totalBytes=7), Flaw.INCONSISTENT),
+        (of_a_ledger(0, totalBytes=-1), Flaw.WRONG_TYPE),
     ],
 )
 def test_each_kind_of_damage_is_named(raw: bytes, flaw: Flaw) -> None:

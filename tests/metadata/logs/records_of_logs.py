@@ -44,7 +44,7 @@ def claimed(record: LogRecord = NEW) -> LogRecord:
 
 def ledger(number: int, *, step: int = 2) -> LogLedger:
     """Give a ledger that has ended; ids are ``step`` apart, so that there are some between."""
-    end = replace(ending(number), latest_ms=number * 1_000)
+    end = replace(ending(number), latest_ms=number * 1_000, total_bytes=(number + 1) * BYTES)
     return LogLedger(id=LedgerId(number * step + 1), epoch=1, sequence=number * MESSAGES, end=end)
 
 

@@ -223,11 +223,11 @@ async def test_a_log_is_deleted_to_the_last_node(cluster: Cluster, other: Cluste
     with pytest.raises(LogDeleting):
         await logs.claim(other, NAME, await logs.find(other, NAME), SECOND)
     with pytest.raises(IllegalLogChange, match="still has ledgers"):
-        await logs.remove(cluster, NAME, LOG_ID)
+        await logs.remove(cluster, NAME, LOG_ID, now_ms=1)
 
     assert await reclaim(cluster) == list(range(1, 400, 2))
-    await logs.remove(cluster, NAME, LOG_ID)
-    await logs.remove(cluster, NAME, LOG_ID)
+    await logs.remove(cluster, NAME, LOG_ID, now_ms=1)
+    await logs.remove(cluster, NAME, LOG_ID, now_ms=1)
 
     with pytest.raises(NoLogError):
         await logs.find(other, NAME)
@@ -239,7 +239,7 @@ async def test_a_log_is_deleted_to_the_last_node(cluster: Cluster, other: Cluste
 async def test_a_log_that_was_made_anew_is_not_removed(cluster: Cluster) -> None:
     await logs.create(cluster, NAME, replace(NEW, id="ab" * 16))
 
-    await logs.remove(cluster, NAME, LOG_ID)
+    await logs.remove(cluster, NAME, LOG_ID, now_ms=1)
     with pytest.raises(OtherIncarnation):
         await logs.begin_deletion(cluster, NAME, LOG_ID)
 
@@ -278,7 +278,7 @@ async def test_a_damaged_record_is_named_and_not_written_over(cluster: Cluster) 
         logs.find(cluster, NAME),
         logs.create(cluster, NAME, NEW),
         logs.add(cluster, NAME, CLAIM, LedgerId(5)),
-        logs.remove(cluster, NAME, LOG_ID),
+        logs.remove(cluster, NAME, LOG_ID, now_ms=1),
     ):
         with pytest.raises(MalformedError, match=r"orders/.*/eu-1 in "):
             await step
@@ -335,7 +335,7 @@ STEPS: dict[str, Step] = {
     "reclaim": reclaim,
     "begin": lambda cluster: logs.begin_deletion(cluster, NAME, LOG_ID),
     "reclaim all": reclaim,
-    "remove": lambda cluster: logs.remove(cluster, NAME, LOG_ID),
+    "remove": lambda cluster: logs.remove(cluster, NAME, LOG_ID, now_ms=1),
 }
 
 

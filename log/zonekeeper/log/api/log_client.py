@@ -9,23 +9,26 @@ called again after a failure, and go on where they stopped.
 
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.client.base.config import ClientConfig
-from zonekeeper.log.api import log_writer
+from zonekeeper.log.api import log_cursor, log_writer
+from zonekeeper.log.api.log_cursor import LogConsumer, LogCursor
 from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base import errors
-from zonekeeper.log.sessions import locating
+from zonekeeper.log.sessions import rebuilding, trimming
+from zonekeeper.log.sessions.rebuilding import RebuildWish, RebuiltLog
 from zonekeeper.log.writing.budget import BUDGET_BYTES, ByteBudget
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
-from zonekeeper.metadata.logs import log_listing, logs
-from zonekeeper.metadata.store.background import together
-from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.logs import log_cursors, log_listing, logs
+from zonekeeper.metadata.logs.log_cursor import CursorMark
+from zonekeeper.placement.base.ids import LedgerId, ZoneName
 from zonekeeper.placement.policy import legality
 
 _ID_WORDS: Final = 4
@@ -104,18 +107,80 @@ class LogClient:
         A log that is trimmed there already stays as it is. Raises ``NotInLog`` for a message that
         is ahead of the end.
         """
+        await trimming.to_sequence(self.client, name, await self.record(name), sequence)
+
+    async def trim_to_id(self, name: str, message: MessageId) -> None:
+        """Forget all messages before the one with an id; raises ``NotInLog`` if there is none."""
+        await trimming.to_id(self.client, name, await self.record(name), message)
+
+    async def trim_to_time(self, name: str, wall_ms: int) -> None:
+        """Forget the messages before the first one that may be of a time or later.
+
+        If there is none, all messages are forgotten.
+        """
+        await trimming.to_time(self.client, name, await self.record(name), wall_ms)
+
+    async def trim_to_bytes(self, name: str, keep_bytes: int) -> None:
+        """Forget the oldest ledgers, such that the others have at least so many bytes."""
+        await trimming.to_bytes(self.client, name, await self.record(name), keep_bytes)
+
+    async def trim_by_rules(self, name: str) -> bool:
+        """Trim as the log's rules say, which autorecovery does too; give whether the start moved.
+
+        Cursors are waited for, as long as the rules say.
+        """
         record = await self.record(name)
-        if sequence > record.start_sequence:
-            start = await locating.by_sequence(self.client, name, record, sequence)
-            await logs.trim(self.client.cluster, name, record.id, start, sequence)
-        await self._reclaim(name, record.id)
+        moved = await trimming.by_rules(self.client, name, record, self._surroundings.wall_ms())
+        await trimming.reclaim(self.client, name, record.id)
+        return moved
 
     async def delete(self, name: str) -> None:
-        """Delete a log with all its messages; raises ``NoLogError``."""
+        """Delete a log with all its messages and cursors; raises ``NoLogError``."""
         record = await self.record(name)
-        await logs.begin_deletion(self.client.cluster, name, record.id)
-        await self._reclaim(name, record.id)
-        await logs.remove(self.client.cluster, name, record.id)
+        await trimming.delete(self.client, name, record.id, self._surroundings.wall_ms())
+
+    async def cursor(
+        self, name: str, cursor: str, *, at_end: bool = False, address: str = ""
+    ) -> LogCursor:
+        """Open a consumer's cursor, and take it from the consumer that had it.
+
+        A cursor that does not exist yet is made: at the earliest message, or with ``at_end`` behind
+        the last one. ``address`` stands with the cursor, for anyone to read.
+        """
+        mark = LogConsumer(token=self._drawn(), address=address, wall_ms=self._surroundings.wall_ms)
+        return await log_cursor.opened(self.client, name, cursor, mark, at_end=at_end)
+
+    async def cursors(self, name: str) -> dict[str, CursorMark]:
+        """Give the cursors of a log by their names."""
+        record = await self.record(name)
+        return await log_cursors.every(self.client.cluster, name, record.id)
+
+    async def delete_cursor(self, name: str, cursor: str) -> None:
+        """Delete a cursor, whoever has it open; raises ``NoCursorError``."""
+        await log_cursors.delete(self.client.cluster, name, cursor)
+
+    async def rebuild(
+        self,
+        name: str,
+        *,
+        rules: LogRules | None = None,
+        log_id: str | None = None,
+        without: Collection[int] = (),
+    ) -> RebuiltLog:
+        """Make the record of a log anew that was lost, or is older than the log's ledgers.
+
+        All ledgers that were made for the log are recovered, so its writer ends. ``rules`` are
+        those of a new log by default. ``log_id`` says which one is meant where ledgers are of
+        several logs of the name. ``without`` are ledgers that are known to be no part of the log.
+        Raises ``LogDamaged`` where only a person can decide, and changes nothing.
+        """
+        wish = RebuildWish(
+            mark=LogWriterMark(token=self._drawn()),
+            rules=rules,
+            log_id=log_id,
+            without=[LedgerId(one) for one in without],
+        )
+        return await rebuilding.rebuild(self.client, name, wish)
 
     async def namespaces(self) -> AsyncGenerator[str, None]:
         """List the namespaces that have logs; ``""``: logs whose name has one part."""
@@ -126,13 +191,6 @@ class LogClient:
         """List the logs of one namespace, in an order that is always the same."""
         async for name in log_listing.names(self.client.cluster, namespace):
             yield name
-
-    async def _reclaim(self, name: str, log_id: str) -> None:
-        """Delete the ledgers that are no part of a log any more."""
-        cluster = self.client.cluster
-        while step := await logs.reclaiming(cluster, name, await logs.find(cluster, name)):
-            await together(self.client.delete(one, by="log") for one in step.ledgers)
-            await logs.reclaimed(cluster, name, log_id, step.up_to)
 
     def _check(self, rules: LogRules) -> None:
         """Refuse limits that are no limits, and quorums that placement refuses."""

@@ -152,6 +152,8 @@ class LogReader:
         elif record.start is not None and start < record.start:
             raise locating.trimmed(self.name, record, f"message {start}")
         following = LedgerId(0) if start is None else start.ledger
+        #: The sequence that follows what was read; None: not known yet.
+        sequence = record.start_sequence if start is None or start == record.start else None
         if start is not None and (record.last_ledger is None or following > record.last_ledger):
             raise errors.NotInLog(f"log {self.name}: {start} is ahead of its end")
         while True:
@@ -163,9 +165,11 @@ class LogReader:
                     return
                 record = await self._changed(record)
                 continue
+            await self._check_no_gap(ledger, start, sequence)
             try:
                 async with aclosing(self._ledger(record, ledger, start, follow=follow)) as many:
                     async for one in many:
+                        sequence = one.sequence + len(one.batch)
                         yield one
             except (errors.LogDamaged, client_errors.ClientError) as error:
                 await self._check_kept(ledger.id, error)
@@ -195,6 +199,28 @@ class LogReader:
             async for ledger in every:
                 return ledger
         return None
+
+    async def _check_no_gap(
+        self, ledger: LogLedger, start: MessageId | None, sequence: int | None
+    ) -> None:
+        """Raise ``LogTrimmed`` if what comes before a ledger was trimmed since the last look.
+
+        A page of a record that was read before may be gone, and a ledger with it.
+        """
+        assert ledger.sequence is not None
+        behind = sequence is not None and ledger.sequence > sequence
+        if not behind and (start is None or ledger.id == start.ledger):
+            return
+        now = await self._record()
+        if sequence is not None and now.start_sequence > sequence:
+            raise locating.trimmed(self.name, now, f"message {sequence}")
+        if start is not None and now.start is not None and start < now.start:
+            raise locating.trimmed(self.name, now, f"message {start}")
+        if behind:
+            raise errors.LogDamaged(
+                f"log {self.name}: the record has ledger {ledger.id} from message "
+                f"{ledger.sequence} on, and nothing for message {sequence}; nothing was passed over"
+            )
 
     async def _ledger(
         self, record: LogRecord, ledger: LogLedger, start: MessageId | None, *, follow: bool

@@ -46,12 +46,12 @@ from zonekeeper.metadata.formats.log_record import (
     LogWriterMark,
 )
 from zonekeeper.metadata.formats.message_ids import MessageId
-from zonekeeper.metadata.logs import logs
+from zonekeeper.metadata.logs import log_stamp, logs
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.placement.base.troubles import Trouble
 
 #: Custom metadata of each ledger of a log: the log's name.
-STAMP_KEY: Final = "zonekeeper.log"
+STAMP_KEY: Final = log_stamp.NAME_KEY
 #: If so many new ledgers in a row are below the log's last, the id counters are wrong.
 _LEDGERS_MAX: Final = 10
 
@@ -220,7 +220,8 @@ class LedgerChain:
 
     async def _created(self) -> Writer:
         """Create a ledger with the log's quorums, or with its minimum if they cannot be had."""
-        rules, custom = self.record.rules, {STAMP_KEY: self.name.encode()}
+        rules = self.record.rules
+        custom = log_stamp.custom(self.name, self._claim.log_id, self._claim.epoch)
         try:
             writer = await self._client.create(quorums=rules.quorums, custom=custom)
         except client_errors.NotEnoughBookies as error:

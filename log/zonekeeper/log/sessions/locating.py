@@ -16,7 +16,7 @@ from zonekeeper.log.base.errors import LogDamaged, LogTrimmed, NotInLog
 from zonekeeper.log.formats import batches
 from zonekeeper.log.formats.batches import MessageBatch
 from zonekeeper.log.packing import packers
-from zonekeeper.metadata.formats.log_record import LogLedger, LogRecord
+from zonekeeper.metadata.formats.log_record import LogDeleting, LogLedger, LogRecord
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
 from zonekeeper.placement.base.ids import EntryId, LedgerId
@@ -26,14 +26,24 @@ OPENING_ENTRY: Final = EntryId(0)
 
 
 async def reader_of(client: Client, name: str, ledger_id: LedgerId) -> Reader:
-    """Open a ledger for reading, beside its writer."""
+    """Open a ledger for reading, beside its writer; raises ``LogTrimmed`` if it was trimmed."""
     try:
         return await client.open(ledger_id, recover=False)
     except client_errors.NoSuchLedger as error:
+        await check_kept(client, name, ledger_id)
         raise LogDamaged(
             f"ledger {ledger_id} is in the record of log {name}, and was deleted by another "
             "program: the messages in it are lost; no message behind it was given"
         ) from error
+
+
+async def check_kept(client: Client, name: str, ledger_id: LedgerId) -> None:
+    """Raise ``LogTrimmed`` if a ledger is below the log's start now, ``LogDeleting`` if all are."""
+    record = await logs.find(client.cluster, name)
+    if record.deleting:
+        raise LogDeleting(f"log {name} is being deleted; nothing more was read")
+    if record.start is not None and ledger_id < record.start.ledger:
+        raise trimmed(name, record, f"what is in ledger {ledger_id}")
 
 
 async def entry_of(reader: Reader, entry_id: EntryId) -> bytes:

@@ -115,6 +115,11 @@ def zone_watch_votes(cluster: Cluster) -> str:
     return cluster.root.beside("zone-watch")
 
 
+def log_keeper_votes(cluster: Cluster) -> str:
+    """Give the path of the election of log keepers."""
+    return cluster.root.beside("log-keeper")
+
+
 @asynccontextmanager
 async def stand(
     store: MetadataStore,

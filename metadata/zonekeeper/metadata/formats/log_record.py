@@ -30,6 +30,10 @@ PAGE_LEDGERS: Final = 32
 NEWEST_MAX: Final = 64
 #: Ledgers of a log that have no end yet.
 UNENDED_MAX: Final = 2
+#: How long, and for how many bytes, retention waits for a cursor where a log's rules do not say it.
+CURSOR_WAIT_MS: Final = 7 * 86_400_000
+CURSOR_WAIT_BYTES: Final = 10 << 30
+ADDRESS_LENGTH_MAX: Final = 1_000
 
 
 class LogTaken(Trouble):
@@ -54,6 +58,10 @@ class IllegalLogChange(Refusal):
     """The record cannot be changed so."""
 
 
+class BadLogRulesError(Refusal, ValueError):
+    """A log cannot have these rules; nothing was changed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRules:
     """What a person set for a log."""
@@ -71,6 +79,10 @@ class LogRules:
     #: What is older, or beyond so many bytes, is trimmed; None: never.
     keep_ms: int | None = None
     keep_bytes: int | None = None
+    #: A cursor keeps what it has not passed yet, so much longer than ``keep_ms`` says, and so many
+    #: bytes more than ``keep_bytes`` says. None: ``CURSOR_WAIT_MS`` and ``CURSOR_WAIT_BYTES``.
+    cursor_wait_ms: int | None = None
+    cursor_wait_bytes: int | None = None
     #: The fields that this version does not know, as JSON; they are written back unchanged.
     unknown: str = "{}"
 
@@ -107,6 +119,9 @@ class LogLedgerEnd:
     last_ms: int
     #: The latest time of any message up to here: it never falls, so a time can be searched for.
     latest_ms: int = 0
+    #: The bytes of the log's ledgers up to here, as a running sum. It counts from 0 behind a ledger
+    #: without one, so a difference of two never says too much.
+    total_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +191,36 @@ class LogChange:
     removed: int | None = None
 
 
+def check_rules(rules: LogRules) -> None:
+    """Refuse rules that no log can have, and that no program could read again."""
+    rotations = {
+        "rotate_bytes": rules.rotate_bytes,
+        "rotate_messages": rules.rotate_messages,
+        "rotate_after_ms": rules.rotate_after_ms,
+    }
+    limits = {
+        "keep_ms": rules.keep_ms,
+        "keep_bytes": rules.keep_bytes,
+        "cursor_wait_ms": rules.cursor_wait_ms,
+        "cursor_wait_bytes": rules.cursor_wait_bytes,
+    }
+    for name, number in rotations.items():
+        if number < 1:
+            raise BadLogRulesError(f"{name} is {number}: it must be at least 1")
+    for name, limit in limits.items():
+        if limit is not None and limit < 0:
+            raise BadLogRulesError(f"{name} is {limit}: it must be at least 0, or None")
+    for name, quorums in {"quorums": rules.quorums, "minimum": rules.minimum}.items():
+        if quorums is not None and not (
+            1 <= quorums.ack_zones <= quorums.ack <= quorums.write <= quorums.ensemble
+        ):
+            raise BadLogRulesError(
+                f"{name} are ensemble {quorums.ensemble}, write {quorums.write}, ack "
+                f"{quorums.ack} in {quorums.ack_zones} zones: each must be at least the next one, "
+                "and the last at least 1"
+            )
+
+
 def is_empty(record: LogRecord) -> bool:
     """Are all ledgers of the log deleted, and their pages removed?"""
     return record.first_page == record.next_page and not record.ledgers
@@ -188,6 +233,11 @@ def claimed(record: LogRecord, log_id: str, writer: LogWriterMark, seen_epoch: i
         return LogChange(record=record)
     if record.epoch != seen_epoch:
         raise _taken(record)
+    if len(writer.address) > ADDRESS_LENGTH_MAX:
+        raise IllegalLogChange(
+            f"a writer's address of {len(writer.address)} characters; the limit is "
+            f"{ADDRESS_LENGTH_MAX}; nothing was changed"
+        )
     return LogChange(record=replace(record, epoch=seen_epoch + 1, writer=writer))
 
 
@@ -220,12 +270,13 @@ def added(record: LogRecord, claim: LogClaim, ledger_id: LedgerId) -> LogChange:
 
 
 def ended(record: LogRecord, claim: LogClaim, ledger_id: LedgerId, end: LogLedgerEnd) -> LogChange:
-    """Note how the first ledger without an end has ended; ``end.latest_ms`` is computed here."""
+    """Note how the first ledger without an end has ended; the running numbers are made here."""
     check_claim(record, claim)
     at = _place(record, ledger_id)
     before = record.ledgers[at - 1].end if at else None
     latest_ms = max(end.last_ms, 0 if before is None else before.latest_ms)
-    end = replace(end, latest_ms=latest_ms)
+    total_bytes = end.size_bytes + (0 if before is None else before.total_bytes)
+    end = replace(end, latest_ms=latest_ms, total_bytes=total_bytes)
     ledger = record.ledgers[at]
     if ledger.end == end:
         return LogChange(record=record)
@@ -265,8 +316,10 @@ def trimmed(record: LogRecord, log_id: str, start: MessageId, sequence: int) -> 
 
 
 def ruled(record: LogRecord, log_id: str, rules: LogRules) -> LogChange:
-    """Set the rules."""
+    """Set the rules. A rule that this version does not know stays as it is."""
     _check_whole(record, log_id)
+    check_rules(rules)
+    rules = replace(rules, unknown=record.rules.unknown)
     return LogChange(record=replace(record, rules=rules))
 
 

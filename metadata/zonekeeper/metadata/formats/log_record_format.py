@@ -5,10 +5,14 @@
              "startSequence":400,"writer":{"address":"","token":"…","zone":"a"}}
     page    {"id":"<32 digits>","ledgers":[…],"page":2}
     ledger  {"epoch":2,"id":17,"sequence":900,"lastEntry":204,"bytes":…,"messages":…,
-             "firstMs":…,"lastMs":…,"latestMs":…}         the last six once it has ended
+             "firstMs":…,"lastMs":…,"latestMs":…,         from "lastEntry" on once it has ended
+             "totalBytes":…}                              not written where it is 0
 
 A field that is None is not written. Fields that this version does not know are kept, in the record,
-its rules, its writer and each ledger. In a ledger ``bytes`` are those of its messages.
+its rules, its writer and each ledger. So a field may be added without a new format, if a program
+that does not know it does no harm: it takes the field for absent, and writes it back unchanged. Any
+other change needs a new format, which an older program refuses (``records.FORMAT``). In a ledger
+``bytes`` are those of its messages.
 """
 
 import json
@@ -19,6 +23,7 @@ from typing import Final
 
 from zonekeeper.metadata.formats import message_ids, records
 from zonekeeper.metadata.formats.log_record import (
+    ADDRESS_LENGTH_MAX,
     NEWEST_MAX,
     PAGE_LEDGERS,
     UNENDED_MAX,
@@ -29,13 +34,14 @@ from zonekeeper.metadata.formats.log_record import (
     LogRules,
     LogWriterMark,
 )
-from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
+from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError
 from zonekeeper.metadata.formats.message_ids import BadMessageIdError, MessageId
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import EntryId, LedgerId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 
-ADDRESS_LENGTH_MAX: Final = 1_000
+#: The field of what stands in a record's place while the record is made anew.
+REBUILDING: Final = "rebuilding"
 
 _ID: Final = re.compile("[0-9a-f]{32}")
 _KNOWN: Final = frozenset(
@@ -45,8 +51,12 @@ _KNOWN: Final = frozenset(
     }
 )  # fmt: skip
 _OF_A_LEDGER: Final = frozenset(
-    {"epoch", "id", "sequence", "lastEntry", "bytes", "messages", "firstMs", "lastMs", "latestMs"}
-)
+    {
+        "epoch", "id", "sequence", "lastEntry", "bytes", "messages", "firstMs", "lastMs",
+        "latestMs", "totalBytes",
+    }
+)  # fmt: skip
+_OF_AN_END: Final = _OF_A_LEDGER - {"epoch", "id", "sequence", "lastEntry"}
 #: The numbers among the rules: their names in the record, and in ``LogRules``.
 _RULES: Final = {
     "rotateBytes": "rotate_bytes",
@@ -55,6 +65,8 @@ _RULES: Final = {
     "downgradeAfterMs": "downgrade_after_ms",
     "keepMs": "keep_ms",
     "keepBytes": "keep_bytes",
+    "cursorWaitMs": "cursor_wait_ms",
+    "cursorWaitBytes": "cursor_wait_bytes",
 }
 _QUORUMS: Final = ("quorums", "minimum")
 
@@ -90,6 +102,11 @@ def render(record: LogRecord, instance: str) -> bytes:
 def parse(raw: bytes, instance: str) -> LogRecord:
     """Read a record; raises ``UnreadableError`` or ``ForeignRecordError``."""
     data = records.parse(raw, instance)
+    if REBUILDING in data:
+        raise UnsupportedError(
+            "the log is being rebuilt, and is neither read nor written meanwhile; if no program "
+            "does that any more, rebuild it again"
+        )
     first_page, next_page = _pages(data)
     ledgers = _ledgers(data)
     last = _number_or_none(data, "lastLedger")
@@ -154,6 +171,8 @@ def _plain_ledger(ledger: LogLedger) -> Plain:
             "lastMs": ledger.end.last_ms,
             "latestMs": ledger.end.latest_ms,
         }
+        if ledger.end.total_bytes:
+            plain["totalBytes"] = ledger.end.total_bytes
     return plain
 
 
@@ -170,10 +189,11 @@ def _ledger(data: Plain) -> LogLedger:
             first_ms=records.number(data, "firstMs"),
             last_ms=records.number(data, "lastMs"),
             latest_ms=records.number(data, "latestMs"),
+            total_bytes=_number_or_none(data, "totalBytes") or 0,
         )
         if sequence is None:
             raise MalformedError(Flaw.MISSING, "a ledger that has ended has a sequence")
-    elif data.keys() & {"bytes", "messages", "firstMs", "lastMs", "latestMs"}:
+    elif data.keys() & _OF_AN_END:
         raise MalformedError(Flaw.INCONSISTENT, "a ledger without a last entry has not ended")
     return LogLedger(
         id=LedgerId(records.number(data, "id")),
@@ -229,6 +249,8 @@ def _rules(data: Mapping[str, Plain]) -> LogRules:
         downgrade_after_ms=_number_or_none(data, "downgradeAfterMs"),
         keep_ms=_number_or_none(data, "keepMs"),
         keep_bytes=_number_or_none(data, "keepBytes"),
+        cursor_wait_ms=_number_or_none(data, "cursorWaitMs"),
+        cursor_wait_bytes=_number_or_none(data, "cursorWaitBytes"),
         unknown=_unknown(data, {*_RULES, *_QUORUMS}),
     )
 

@@ -185,7 +185,7 @@ async def proven_deleted(cluster: Cluster, ledger_id: LedgerId) -> bool:
     """
     if await cluster.store.get(path(cluster, ledger_id), sync=True) is not None:
         return False
-    return await _is_whole(cluster)
+    return await is_whole(cluster)
 
 
 async def proven_replaced(cluster: Cluster, ledger_id: LedgerId, create_token: int) -> bool:
@@ -199,7 +199,7 @@ async def proven_replaced(cluster: Cluster, ledger_id: LedgerId, create_token: i
         return False
     if stored is None or not (create_token and stored.metadata.create_token):
         return False
-    return stored.metadata.create_token != create_token and await _is_whole(cluster)
+    return stored.metadata.create_token != create_token and await is_whole(cluster)
 
 
 async def proven_ends(cluster: Cluster, ledger_ids: Iterable[LedgerId]) -> dict[LedgerId, EntryId]:
@@ -216,10 +216,10 @@ async def proven_ends(cluster: Cluster, ledger_ids: Iterable[LedgerId]) -> dict[
         if stored is not None and stored.metadata.state is LedgerState.CLOSED:
             found[ledger_id] = stored.metadata.last_entry
     # A root that was made again, or set back, may have other ledgers with the same ids.
-    return found if found and await _is_whole(cluster) else {}
+    return found if found and await is_whole(cluster) else {}
 
 
-async def _is_whole(cluster: Cluster) -> bool:
+async def is_whole(cluster: Cluster) -> bool:
     """Is the root still the cluster that was opened, and was nothing in it restored?"""
     instance = await cluster.store.get(cluster.root.below("INSTANCEID"), sync=True)
     if instance is None or instance.value != cluster.instance.encode("ascii"):

@@ -33,6 +33,7 @@ from zonekeeper.metadata.formats.log_record import (
 )
 from zonekeeper.metadata.formats.malformed import stored_at
 from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.logs import deleted_logs
 from zonekeeper.metadata.store import pruning, update
 from zonekeeper.metadata.store.errors import NoNodeError
 from zonekeeper.metadata.store.store import Check, Create, Delete, Versioned, Write, parent_of
@@ -79,7 +80,11 @@ def path(cluster: Cluster, name: str) -> str:
 
 
 async def create(cluster: Cluster, name: str, record: LogRecord) -> LogRecord:
-    """Create a log; ``record.id`` was drawn for this call. Raises ``LogExistsError``."""
+    """Create a log; ``record.id`` was drawn for this call.
+
+    Raises ``LogExistsError`` or ``BadLogRulesError``.
+    """
+    log_record.check_rules(record.rules)
     where = path(cluster, name)
 
     def decide(node: Versioned | None) -> update.Decision:
@@ -91,7 +96,7 @@ async def create(cluster: Cluster, name: str, record: LogRecord) -> LogRecord:
 
     for attempts_left in reversed(range(_CREATIONS_MAX)):
         try:
-            await _make_folder(cluster, parent_of(where))
+            await make_folder(cluster, parent_of(where))
             standing = await update.update(cluster.store, where, decide)
         except NoNodeError as error:
             if attempts_left == 0 or error.maybe_applied:
@@ -206,9 +211,17 @@ async def reclaimed(cluster: Cluster, name: str, log_id: str, up_to: LedgerId) -
     )
 
 
-async def remove(cluster: Cluster, name: str, log_id: str) -> None:
-    """Remove the record of a log whose ledgers are all deleted; no error if it is gone already."""
+async def remove(cluster: Cluster, name: str, log_id: str, *, now_ms: int) -> None:
+    """Remove the record of a log whose ledgers are all deleted; no error if it is gone already.
+
+    A note of the deletion stays for some time (``deleted_logs``).
+    """
     where = path(cluster, name)
+    note = deleted_logs.DeletedLog(log_id=log_id, name=name, at_ms=now_ms)
+    also: list[Write] = []
+    if await deleted_logs.find(cluster, log_id) is None:
+        await make_folder(cluster, parent_of(deleted_logs.path(cluster, log_id)))
+        also.append(deleted_logs.noted(cluster, note))
 
     def decide(node: Versioned | None) -> update.Decision:
         if node is None:
@@ -219,9 +232,9 @@ async def remove(cluster: Cluster, name: str, log_id: str) -> None:
         if not record.deleting or not log_record.is_empty(record):
             raise IllegalLogChange(f"log {name} still has ledgers: its record stays")
         if record.next_page == 0 or log_names.begins_folder(record.next_page):
-            return update.RemoveNode()
+            return update.RemoveNode(also)
         folder = where + log_names.page_folder(record.next_page)
-        return update.RemoveNode([Delete(path=folder, version=None)])
+        return update.RemoveNode([*also, Delete(path=folder, version=None)])
 
     await update.update(cluster.store, where, decide)
     await pruning.prune(cluster.store, where, below=top(cluster))
@@ -293,11 +306,11 @@ async def ledgers(
             yield ledger
 
 
-async def _make_folder(cluster: Cluster, folder: str) -> None:
+async def make_folder(cluster: Cluster, folder: str) -> None:
     """Make a node, and the missing nodes above it, whatever answer gets lost."""
     if await cluster.store.exists(folder):
         return
-    await _make_folder(cluster, parent_of(folder))
+    await make_folder(cluster, parent_of(folder))
     await update.update(
         cluster.store,
         folder,

@@ -28,6 +28,7 @@ DIRECTORIES: Final = (
     "/available/readonly",
     "/underreplication/auditorelection",
     "/underreplication/locks",
+    f"{_OWN}/log-keeper",
     f"{_OWN}/looks",
     f"{_OWN}/writers",
     f"{_OWN}/zone-watch",

@@ -1,9 +1,10 @@
 """Auto-replication, whole: what each autorecovery process runs.
 
-The auditor finds, the zone watch judges, the gate permits, the replicator copies. Auditor and zone
-watch are elected, so one of each is at work however many processes there are. The zone watch of
-this process only stands in, for a cluster whose operator has none. All replicators work. All roles
-of a process share one view, so no role acts on more than another role knows.
+The auditor finds, the zone watch judges, the gate permits, the replicator copies, and the log
+keeper trims logs and collects what they leave. Auditor, zone watch and log keeper are elected, so
+one of each is at work however many processes there are. The zone watch of this process only stands
+in, for a cluster whose operator has none. All replicators work. The roles that repair share one
+view, so no role acts on more than another role knows.
 
 There are no sockets, signals or clocks here but those of the loop and of the client: the simulator
 runs this very code.
@@ -18,6 +19,7 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.replication.audit.auditor import Auditor
 from zonekeeper.replication.audit.closing_abandoned import AbandonedCloser
+from zonekeeper.replication.logs.log_keeper import LogKeeper
 from zonekeeper.replication.repair.replicator import WORKERS, Replicator
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.held_back import HeldBack
@@ -55,6 +57,9 @@ class Autorecovery:
             surroundings=Surroundings(chance, worker.wall_ms),
             duties=[self._close_abandoned],
         )
+        self.log_keeper = LogKeeper(
+            client, name=name, surroundings=Surroundings(chance, worker.wall_ms)
+        )
         self.replicator = Replicator(
             client, self.view, name=name, chance=chance, workers=worker.workers
         )
@@ -66,6 +71,7 @@ class Autorecovery:
             tasks.create_task(self.held_back.follow())
             tasks.create_task(self.zone_watch.run())
             tasks.create_task(self.auditor.run())
+            tasks.create_task(self.log_keeper.run())
             tasks.create_task(self.replicator.run())
 
     async def _close_abandoned(self, chronicle: Chronicle) -> None:

@@ -32,6 +32,7 @@ def metrics(process: Autorecovery) -> Page:
         "zonekeeper_zone_watch", process.zone_watch.counters, of_now=True
     )
     families += exposition.counted("zonekeeper_auditor", process.auditor.metrics, of_now=True)
+    families += exposition.counted("zonekeeper_log_keeper", process.log_keeper.metrics, of_now=True)
     families += exposition.counted("zonekeeper_repair", process.replicator.metrics, of_now=False)
     families.append(_alerts(process.view, process.held_back))
     if process.view.looks:
@@ -56,6 +57,7 @@ def state(process: Autorecovery, settings: AutorecoverySettings, version: str) -
     data["leads"] = {
         "zoneWatch": bool(process.zone_watch.counters.leading),
         "auditor": bool(process.auditor.metrics.leading),
+        "logKeeper": bool(process.log_keeper.metrics.leading),
     }
     data["alerts"] = dict(process.held_back.alerts)
     if view.looks:

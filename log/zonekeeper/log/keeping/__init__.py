@@ -1,0 +1,1 @@
+"""Decide what a log keeps: what retention trims, what nobody needs, what a lost record was."""

@@ -1,0 +1,344 @@
+"""Make the record of a log anew from its ledgers: their stamps, their openings, their batches.
+
+Nothing acknowledged is lost. Each ledger that was made for the log is recovered, so its writer gets
+no acknowledgement any more, and its end is known for good. Which ledgers are the log, and in which
+order, is decided in ``keeping.lost_records``. Their ends are judged as the next writer would have
+judged them. All that is only looked at until the record is put in the end.
+
+Some things stand nowhere but in the record. The rules are given by the caller, or are those of a
+new log. A start inside a ledger is lost: messages before it are read again. Cursors went with the
+record. The new record names no writer, and has the highest epoch of any ledger, so every writer of
+before hears ``LogTaken``.
+
+A record that is there is taken for older than the ledgers, as after an export was imported. The
+rebuild claims the log first. Rules, start, cursors and all ledgers of the record stay, and the
+ledgers that came later are added. If it is deleted, or the root is marked as restored, nothing is
+rebuilt.
+
+A bookie's hints carry no custom metadata. So after a rebuild of all metadata ledgers have no
+stamps. A ledger without any custom metadata of ours is asked for its first entry.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Final
+
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.base import errors as client_errors
+from zonekeeper.log.base.errors import LogDamaged
+from zonekeeper.log.formats import openings
+from zonekeeper.log.formats.openings import ChainedOpening, LogOpening
+from zonekeeper.log.keeping import lost_records, retention
+from zonekeeper.log.keeping.lost_records import FoundLedger
+from zonekeeper.log.sessions import collecting, locating
+from zonekeeper.log.writing import joining
+from zonekeeper.log.writing.joining import ClosedLedger
+from zonekeeper.metadata.formats import log_record
+from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
+from zonekeeper.metadata.formats.log_record import (
+    LogClaim,
+    LogDeleting,
+    LogPage,
+    LogRecord,
+    LogRules,
+    LogWriterMark,
+)
+from zonekeeper.metadata.formats.malformed import MalformedError
+from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.ledgers import ledger_listing, presences
+from zonekeeper.metadata.ledgers.ledgers import StoredLedger
+from zonekeeper.metadata.logs import deleted_logs, log_rebuilding, log_stamp, logs
+from zonekeeper.metadata.logs.logs import NoLogError, RestoredRootError
+from zonekeeper.metadata.store.background import together
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.placement.base.troubles import Refusal
+
+_AT_ONCE_MAX: Final = 16
+
+
+class SeveralLogsError(Refusal):
+    """The ledgers are of several incarnations of the name: say which one is to be rebuilt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildWish:
+    """What the caller knows of the lost log."""
+
+    #: The writer's mark under which a record that is there is claimed.
+    mark: LogWriterMark
+    #: None: those of the record that is there, or of a new log.
+    rules: LogRules | None = None
+    #: The incarnation; needed where ledgers are of several.
+    log_id: str | None = None
+    #: Ledgers that a person knows to be no part of the log.
+    without: Collection[LedgerId] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuiltLog:
+    """What a rebuild did."""
+
+    record: LogRecord
+    #: Ledgers that were made for the log, and are no part of it.
+    left_out: tuple[LedgerId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """A ledger that was made for the log. ``epoch`` 0: its stamp does not say it."""
+
+    id: LedgerId
+    log_id: str
+    epoch: int
+    created_ms: int
+
+
+async def rebuild(client: Client, name: str, wish: RebuildWish) -> RebuiltLog:
+    """Make the record of a log anew; see above."""
+    cluster = client.cluster
+    if wish.rules is not None:
+        log_record.check_rules(wish.rules)
+    if not await collecting.is_whole(cluster):
+        raise RestoredRootError(
+            f"{cluster} was set back to an older state, and may lack ledgers of log {name}: first "
+            "see `zonekeeper metadata restored`; nothing was changed"
+        )
+    place = await log_rebuilding.look(cluster, name)
+    if place.record is not None and place.record.deleting:
+        raise LogDeleting(f"log {name} is being deleted; nothing was rebuilt")
+    candidates = await _candidates(client, name)
+    log_id = _incarnation(name, candidates, wish, place.record)
+    if place.record is None and await deleted_logs.find(cluster, log_id) is not None:
+        raise NoLogError(
+            f"log {name} with the id {log_id} was deleted on purpose: what is left of it are "
+            "ledgers that autorecovery will collect; nothing was changed"
+        )
+    if place.record is not None and not place.is_placeholder:
+        await logs.claim(cluster, name, place.record, wish.mark)
+        place = await log_rebuilding.look(cluster, name)
+    mine = [one for one in candidates if one.log_id == log_id]
+    record, pages = await _made(client, name, log_id, mine, wish, place.record)
+    await log_rebuilding.put(cluster, name, place, record, pages)
+    kept = {one.id for page in pages for one in page.ledgers} | {one.id for one in record.ledgers}
+    left_out = tuple(sorted(one.id for one in mine if one.id not in kept))
+    return RebuiltLog(record=record, left_out=left_out)
+
+
+# ── looking ──
+
+
+async def _candidates(client: Client, name: str) -> list[_Candidate]:
+    """List all ledgers that were made for logs of this name."""
+    found: list[_Candidate] = []
+    async with aclosing(ledger_listing.all_of(client.cluster)) as every:
+        async for one in every:
+            if isinstance(one, StoredLedger):
+                candidate = await _candidate(client, name, one)
+                if candidate is not None:
+                    found.append(candidate)
+    return found
+
+
+async def _candidate(client: Client, name: str, one: StoredLedger) -> _Candidate | None:
+    stamp = log_stamp.of(one.metadata)
+    if stamp is not None and stamp.name != name:
+        return None
+    created_ms = one.metadata.created_ms or 0
+    if stamp is not None and stamp.log_id is not None and stamp.epoch is not None:
+        return _Candidate(id=one.id, log_id=stamp.log_id, epoch=stamp.epoch, created_ms=created_ms)
+    if stamp is None and one.metadata.custom_value(presences.KEY) is not None:
+        return None  # it was made by a client of ours, for something else
+    opening = await _opening(client, one.id, one.metadata)
+    if opening is None or opening.name != name:
+        return None
+    return _Candidate(
+        id=one.id, log_id=opening.log_id.hex(), epoch=opening.epoch, created_ms=created_ms
+    )
+
+
+async def _opening(
+    client: Client, ledger_id: LedgerId, ledger: LedgerMetadata
+) -> LogOpening | None:
+    """Read the opening of a ledger that may be any ledger; None: it is no ledger of a log."""
+    try:
+        reader = await client.open(ledger_id, password=ledger.password, recover=False)
+        if reader.last_confirmed < locating.OPENING_ENTRY:
+            return None
+        return openings.parse(await locating.entry_of(reader, locating.OPENING_ENTRY))
+    except (client_errors.NoSuchLedger, client_errors.Unauthorized, MalformedError):
+        return None
+
+
+def _incarnation(
+    name: str, candidates: Iterable[_Candidate], wish: RebuildWish, record: LogRecord | None
+) -> str:
+    ids = sorted({one.log_id for one in candidates})
+    wanted = wish.log_id if record is None else record.id
+    if wanted is None and len(ids) > 1:
+        raise SeveralLogsError(
+            f"ledgers of {len(ids)} logs of the name {name} are there, with the ids "
+            f"{', '.join(ids)}: say which one is to be rebuilt; nothing was changed"
+        )
+    if wanted is None and ids:
+        return ids[0]
+    if wanted is None or wanted not in ids:
+        raise NoLogError(
+            f"no ledger was made for log {name}"
+            + ("" if wanted is None else f" with the id {wanted}")
+            + ": there is nothing to rebuild it from; nothing was changed"
+        )
+    return wanted
+
+
+async def _closed(client: Client, name: str, one: _Candidate) -> FoundLedger | None:
+    """Recover a ledger, and read its opening; None: it is empty, or an attempt."""
+    reader = await client.open(one.id, recover=True)
+    if reader.last_confirmed == NO_ENTRY:
+        return None
+    try:
+        opening = openings.parse(await locating.entry_of(reader, locating.OPENING_ENTRY))
+    except MalformedError as error:
+        raise LogDamaged(
+            f"ledger {one.id} was made for log {name}, and its first entry is no opening: {error}; "
+            "nothing was changed; rebuild without it if it is no part of the log"
+        ) from error
+    if not isinstance(opening, ChainedOpening) or opening.log_id.hex() != one.log_id:
+        return None
+    return FoundLedger(id=one.id, last_entry=reader.last_confirmed, opening=opening)
+
+
+async def _absent(client: Client, found: Collection[FoundLedger], first: LedgerId) -> set[LedgerId]:
+    """Give those predecessors that the root has no more, or that are below the first ledger."""
+    known = {one.id for one in found}
+    befores = {one.opening.before.ledger for one in found if one.opening.before is not None}
+    absent = set[LedgerId]()
+    for ledger_id in sorted(befores - known):
+        if ledger_id < first:
+            absent.add(ledger_id)
+            continue
+        try:
+            await client.metadata(ledger_id)
+        except client_errors.NoSuchLedger:
+            absent.add(ledger_id)
+    return absent
+
+
+# ── making ──
+
+
+async def _made(
+    client: Client,
+    name: str,
+    log_id: str,
+    candidates: Collection[_Candidate],
+    wish: RebuildWish,
+    known: LogRecord | None,
+) -> tuple[LogRecord, list[LogPage]]:
+    """Make the record, and its pages."""
+    limit = asyncio.Semaphore(_AT_ONCE_MAX)
+
+    async def closed(one: _Candidate) -> FoundLedger | None:
+        async with limit:
+            return await _closed(client, name, one)
+
+    first = LedgerId(0) if known is None or known.start is None else known.start.ledger
+    asked = [one for one in candidates if one.id >= first and one.id not in wish.without]
+    found = [one for one in await together(map(closed, asked)) if one is not None]
+    ledgers = lost_records.chain(found, await _absent(client, found, first))
+    highest = max((one.epoch for one in candidates), default=0)
+    highest = max([highest, *(one.opening.epoch for one in found)])
+    record = _begun(log_id, candidates, wish, known, ledgers)
+    pages: list[LogPage] = []
+    for one in ledgers:
+        record, sealed = await _with(client, name, record, one)
+        pages += sealed
+    _check_holds(name, record, pages, known)
+    last = max([one.id for one in candidates], default=None)
+    if known is not None and known.last_ledger is not None:
+        last = known.last_ledger if last is None else max(last, known.last_ledger)
+        highest = max(highest, known.epoch)
+    record = replace(record, epoch=highest, writer=None, last_ledger=last)
+    if known is not None and known.start is not None and _is_behind(record.start, known.start):
+        record = replace(record, start=known.start, start_sequence=known.start_sequence)
+    return record, pages
+
+
+def _begun(
+    log_id: str,
+    candidates: Collection[_Candidate],
+    wish: RebuildWish,
+    known: LogRecord | None,
+    ledgers: Collection[FoundLedger],
+) -> LogRecord:
+    """Give a record without a ledger, that begins where the first ledger does."""
+    created_ms = min(one.created_ms for one in candidates)
+    record = LogRecord(id=log_id, created_ms=created_ms)
+    if known is not None:
+        record = replace(
+            record, created_ms=known.created_ms, rules=known.rules, unknown=known.unknown
+        )
+    if wish.rules is not None:
+        record = replace(record, rules=wish.rules)
+    for first in ledgers:
+        if first.opening.before is not None:
+            start = MessageId(first.id, retention.FIRST_BATCH, 0)
+            return replace(
+                record,
+                start=start,
+                start_sequence=first.opening.sequence,
+                gone=first.opening.before.ledger,
+            )
+        break
+    return record
+
+
+async def _with(
+    client: Client, name: str, record: LogRecord, one: FoundLedger
+) -> tuple[LogRecord, tuple[LogPage, ...]]:
+    """Add a ledger with its end, as its writer would have."""
+    claim = LogClaim(log_id=record.id, epoch=one.opening.epoch, token=record.id)
+    record = replace(record, epoch=claim.epoch, writer=LogWriterMark(token=claim.token))
+    change = log_record.added(record, claim, one.id)
+    ledger = change.record.ledgers[-1]
+    if ledger.sequence != one.opening.sequence:
+        raise LogDamaged(
+            f"ledger {one.id} of log {name} says that it begins with message "
+            f"{one.opening.sequence}, and the one before it ends at {ledger.sequence}; nothing was "
+            "changed; look at both"
+        )
+    reader = await locating.reader_of(client, name, one.id)
+    closed = ClosedLedger(
+        last_entry=one.last_entry, size_bytes=reader.metadata.length, opening=one.opening
+    )
+    if one.last_entry > locating.OPENING_ENTRY:
+        closed = replace(
+            closed,
+            first=await locating.batch_of(reader, EntryId(locating.OPENING_ENTRY + 1)),
+            last=await locating.batch_of(reader, one.last_entry),
+        )
+    end = joining.judged(change.record, ledger, closed)
+    assert end is not None, "it continues the one before it"
+    return log_record.ended(change.record, claim, one.id, end).record, change.sealed
+
+
+def _check_holds(
+    name: str, record: LogRecord, pages: Iterable[LogPage], known: LogRecord | None
+) -> None:
+    """Hold that each ledger that the record had with an end is there with that end."""
+    every = {one.id: one for page in pages for one in page.ledgers}
+    every |= {one.id: one for one in record.ledgers}
+    for one in () if known is None else known.ledgers:
+        if known is None or one.end is None or (known.start and one.id < known.start.ledger):
+            continue
+        found = every.get(one.id)
+        if found is None or found.end is None or found.end.last_entry != one.end.last_entry:
+            raise LogDamaged(
+                f"ledger {one.id} is in the record of log {name}, up to entry "
+                f"{one.end.last_entry}, and was not found so; nothing was changed; look at it"
+            )
+
+
+def _is_behind(start: MessageId | None, known: MessageId) -> bool:
+    return start is None or start < known
