@@ -20,7 +20,7 @@ from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.sessions import locating
-from zonekeeper.log.writing.budget import BUDGET_BYTES, ByteBudget
+from zonekeeper.log.writing.budget import BUDGET_BYTES, LogBudget
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.logs import log_listing, logs
 from zonekeeper.metadata.store.background import together
@@ -46,7 +46,7 @@ class LogClient:
     ) -> None:
         """``budget_bytes``: what all writers of this client together may hold."""
         self.client = client
-        self._budget = ByteBudget(budget_bytes)
+        self._budget = LogBudget(budget_bytes)
         self._surroundings = surroundings
 
     async def create(self, name: str, rules: LogRules | None = None) -> None:
