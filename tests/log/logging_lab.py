@@ -12,7 +12,7 @@ from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.formats.messages import LogMessage
-from zonekeeper.log.writing.budget import ByteBudget
+from zonekeeper.log.writing.budget import LogBudget
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.formats.message_ids import MessageId
@@ -48,7 +48,7 @@ async def writing(
 ) -> AsyncIterator[LogWriter]:
     mark = LogWriterMark(token=token, zone=ZoneName("a"))
     async with log_writer.opened(
-        client, NAME, mark, wall or WallClock(), budget=ByteBudget(budget)
+        client, NAME, mark, wall or WallClock(), budget=LogBudget(budget)
     ) as writer:
         yield writer
 

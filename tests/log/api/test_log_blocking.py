@@ -18,11 +18,13 @@ from zonekeeper.client.base.errors import ClientEnded, ForkedAfterUse, TailClose
 from zonekeeper.log import LogMessage, LogRules, blocking
 from zonekeeper.log.api import blocking as module
 from zonekeeper.log.api.log_client import LogClient
+from zonekeeper.log.api.log_cursor import LogCursor
 from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base.errors import NotInLog
 from zonekeeper.log.writing.budget import BUDGET_BYTES
 from zonekeeper.metadata.formats.log_record import LogTaken
+from zonekeeper.metadata.logs.log_cursor import CursorTaken
 from zonekeeper.metadata.logs.logs import LogExistsError, NoLogError
 
 LABS: list[Lab] = []
@@ -71,6 +73,7 @@ def public(kind: type) -> set[str]:
         (blocking.BlockingLogs, LogClient, set[str](), set[str]()),
         # `name` of a reader is an attribute there; the end of the block closes a writer.
         (blocking.BlockingLogWriter, LogWriter, set[str](), {"close", "run"}),
+        (blocking.BlockingLogCursor, LogCursor, set[str](), set[str]()),
         (blocking.BlockingLogReader, LogReader, {"name", "read_messages"}, set[str]()),
     ],
 )
@@ -307,3 +310,46 @@ def test_errors_are_those_of_the_async_client() -> None:
         logs.create(NAME)
         with pytest.raises(NotInLog):
             logs.reader(NAME).at_sequence(0)
+
+
+def test_a_consumer_goes_on_where_the_one_before_it_was() -> None:
+    with connected() as logs:
+        logs.create(NAME, SHORT)
+        with logs.writer(NAME) as writer:
+            writer.append_many(message(number) for number in range(25))
+            writer.flushed(24)
+        first = logs.cursor(NAME, "billing")
+        for batch in first.read():
+            first.move(batch)
+            break
+        assert 0 < first.sequence < 25
+        second = logs.cursor(NAME, "billing", address="host-2")
+        assert second.sequence == first.sequence
+        assert second.lag() == 25 - second.sequence
+        with pytest.raises(CursorTaken):
+            first.seek_end()
+
+        with second.follow() as follower:
+            assert follower.next(timeout=10).sequence == second.sequence
+        second.seek_end()
+        assert second.lag() == 0
+        second.seek_earliest()
+        second.seek(logs.reader(NAME).at_sequence(7))
+        assert next(one.sequence for many in second.read() for one in many) == 7
+        assert logs.cursors(NAME)["billing"].address == "host-2"
+        logs.delete_cursor(NAME, "billing")
+        assert logs.cursors(NAME) == {}
+
+
+def test_a_log_is_trimmed_by_id_time_bytes_and_rules() -> None:
+    with connected() as logs:
+        logs.create(NAME, SHORT)
+        with logs.writer(NAME) as writer:
+            writer.append_many(message(number) for number in range(25))
+        logs.trim_to_id(NAME, logs.reader(NAME).at_sequence(3))
+        assert sequences(logs)[0] == 3
+        logs.trim_to_time(NAME, 0)
+        assert not logs.trim_by_rules(NAME)
+        assert sequences(logs)[0] == 3
+        logs.trim_to_bytes(NAME, 1)
+        assert sequences(logs)[-1:] == [24]

@@ -62,7 +62,7 @@ class Rotating:
             if rest:
                 Door.append(door, rest, replies)
 
-        door.append = append  # type: ignore[method-assign]
+        door.append = append  # type: ignore[method-assign]  # it holds, and is the door
 
     def _is_late(self, item: carriers.Request) -> bool:
         return (
@@ -97,7 +97,7 @@ async def rotating(lab: Lab) -> AsyncIterator[Rotating]:
         await asyncio.sleep(1)
         yield rotation
         for door in doors:
-            door.append = Door.append.__get__(door)  # type: ignore[method-assign]
+            door.append = Door.append.__get__(door)  # type: ignore[method-assign]  # it holds, and is the door
 
 
 async def not_acknowledged(writer: LogWriter) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.client.lab import Lab, played
 from tests.log.logging_lab import NEW, WallClock, message, numbers
 from zonekeeper.log.api import log_writer
-from zonekeeper.log.writing.budget import ByteBudget
+from zonekeeper.log.writing.budget import LogBudget
 from zonekeeper.metadata.formats.log_record import LogWriterMark
 from zonekeeper.metadata.logs import logs
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def opened(client: "Client", name: str, budget: ByteBudget) -> "AsyncIterator[LogWriter]":
+async def opened(client: "Client", name: str, budget: LogBudget) -> "AsyncIterator[LogWriter]":
     await logs.create(client.cluster, name, replace(NEW))
     mark = LogWriterMark(token=name)
     async with log_writer.opened(client, name, mark, WallClock(), budget=budget) as writer:
@@ -41,7 +41,7 @@ async def appended(writer: "LogWriter") -> int:
 
 @played()
 async def test_a_log_that_has_spent_the_budget_leaves_one_message_to_each_other(lab: Lab) -> None:
-    budget = ByteBudget(1_000)
+    budget = LogBudget(1_000)
     async with (
         lab.client() as client,
         opened(client, "one", budget) as one,

@@ -20,6 +20,7 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Callable,
+    Collection,
     Coroutine,
     Generator,
     Iterable,
@@ -45,13 +46,16 @@ from zonekeeper.client.base.errors import TailClosed, WaitTimedOut
 from zonekeeper.client.base.time_limits import TimeLimit
 from zonekeeper.log.api import log_client
 from zonekeeper.log.api.log_client import LogClient
+from zonekeeper.log.api.log_cursor import LogCursor
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.formats import batches
 from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.log.sessions.rebuilding import RebuiltLog
 from zonekeeper.log.writing.budget import BUDGET_BYTES
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules
 from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.logs.log_cursor import CursorMark
 from zonekeeper.placement.base.troubles import Trouble
 
 #: Messages of so many bytes go to the loop at once.
@@ -128,9 +132,55 @@ class BlockingLogs(LoopObject):
         """Forget all messages before one; ledgers that have only such messages are deleted."""
         self._calls.do(lambda: self._logs.trim(name, sequence))
 
+    def trim_to_id(self, name: str, message: MessageId) -> None:
+        """Forget all messages before the one with an id."""
+        self._calls.do(lambda: self._logs.trim_to_id(name, message))
+
+    def trim_to_time(self, name: str, wall_ms: int) -> None:
+        """Forget the messages before the first one that may be of a time or later."""
+        self._calls.do(lambda: self._logs.trim_to_time(name, wall_ms))
+
+    def trim_to_bytes(self, name: str, keep_bytes: int) -> None:
+        """Forget the oldest ledgers, such that the others have at least so many bytes."""
+        self._calls.do(lambda: self._logs.trim_to_bytes(name, keep_bytes))
+
+    def trim_by_rules(self, name: str) -> bool:
+        """Trim as the log's rules say; give whether the start moved."""
+        return self._calls.do(lambda: self._logs.trim_by_rules(name))
+
     def delete(self, name: str) -> None:
-        """Delete a log with all its messages; raises ``NoLogError``."""
+        """Delete a log with all its messages and cursors; raises ``NoLogError``."""
         self._calls.do(lambda: self._logs.delete(name))
+
+    def cursor(
+        self, name: str, cursor: str, *, at_end: bool = False, address: str = ""
+    ) -> "BlockingLogCursor":
+        """Open a consumer's cursor, and take it from the consumer that had it."""
+        held = self._calls.do(
+            lambda: self._logs.cursor(name, cursor, at_end=at_end, address=address)
+        )
+        return BlockingLogCursor(held, self._calls)
+
+    def cursors(self, name: str) -> dict[str, CursorMark]:
+        """Give the cursors of a log by their names."""
+        return self._calls.do(lambda: self._logs.cursors(name))
+
+    def delete_cursor(self, name: str, cursor: str) -> None:
+        """Delete a cursor, whoever has it open; raises ``NoCursorError``."""
+        self._calls.do(lambda: self._logs.delete_cursor(name, cursor))
+
+    def rebuild(
+        self,
+        name: str,
+        *,
+        rules: LogRules | None = None,
+        log_id: str | None = None,
+        without: Collection[int] = (),
+    ) -> RebuiltLog:
+        """Make the record of a log anew that was lost, or is older than the log's ledgers."""
+        return self._calls.do(
+            lambda: self._logs.rebuild(name, rules=rules, log_id=log_id, without=without)
+        )
 
     def namespaces(self) -> Generator[str, None, None]:
         """List the namespaces that have logs; ``""``: logs whose name has one part."""
@@ -272,6 +322,47 @@ class BlockingLogReader(LoopObject):
         return LogFollower(lambda: self._reader.follow(start), self._reader, self._calls)
 
 
+class BlockingLogCursor(LoopObject):
+    """See ``log_cursor.LogCursor``."""
+
+    def __init__(self, opened: LogCursor, calls: Calls) -> None:
+        super().__init__(calls, opened)
+        self._cursor = opened
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of the message that is read next."""
+        return self._cursor.sequence
+
+    def read(self) -> Generator[ReadMessages, None, None]:
+        """Read from the cursor on to the end as it is now; the cursor itself stays."""
+        return streamed(self._calls, self._cursor.read)
+
+    def follow(self) -> "LogFollower":
+        """Read from the cursor on, and go on as the log grows; the cursor itself stays."""
+        return LogFollower(self._cursor.follow, self._cursor, self._calls)
+
+    def move(self, behind: ReadMessages | ReadMessage) -> None:
+        """Move behind a message, or behind all messages of a batch, that were read."""
+        self._calls.do(lambda: self._cursor.move(behind))
+
+    def seek(self, message: MessageId) -> None:
+        """Read a message next; raises ``LogTrimmed`` or ``NotInLog``, and the cursor stays."""
+        self._calls.do(lambda: self._cursor.seek(message))
+
+    def seek_earliest(self) -> None:
+        """Read the earliest message next that is kept."""
+        self._calls.do(self._cursor.seek_earliest)
+
+    def seek_end(self) -> None:
+        """Read next what is appended from now on."""
+        self._calls.do(self._cursor.seek_end)
+
+    def lag(self) -> int:
+        """Give the number of confirmed messages that the consumer has not passed yet."""
+        return self._calls.do(self._cursor.lag)
+
+
 class LogFollower(LoopObject):
     """Follows a log as it grows. A wait that times out or is interrupted loses no message.
 
@@ -282,10 +373,10 @@ class LogFollower(LoopObject):
     def __init__(
         self,
         begin: Callable[[], AsyncGenerator[ReadMessages, None]],
-        reader: LogReader,
+        over: LogReader | LogCursor,
         calls: Calls,
     ) -> None:
-        super().__init__(calls, reader)
+        super().__init__(calls, over)
         self._fetched = calls.do_now(lambda: _Fetched(begin()))
         self._given = 0
         #: A follower that nobody has any more stops; this takes no lock and waits for nothing.

@@ -23,7 +23,7 @@ from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base import errors
 from zonekeeper.log.sessions import rebuilding, trimming
 from zonekeeper.log.sessions.rebuilding import RebuildWish, RebuiltLog
-from zonekeeper.log.writing.budget import BUDGET_BYTES, ByteBudget
+from zonekeeper.log.writing.budget import BUDGET_BYTES, LogBudget
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_cursors, log_listing, logs
@@ -56,7 +56,7 @@ class LogClient:
     ) -> None:
         """``budget_bytes``: what all writers of this client together may hold."""
         self.client = client
-        self._budget = ByteBudget(budget_bytes)
+        self._budget = LogBudget(budget_bytes)
         self._surroundings = surroundings
 
     async def create(self, name: str, rules: LogRules | None = None) -> None:
@@ -203,11 +203,13 @@ class LogClient:
         ):
             if limit is not None and limit < 1:
                 raise errors.BadLogRules(f"{limit} {what}: it must be 1 or more")
-        if rules.quorums is not None:
-            judged = legality.judge(rules.quorums, self.client.bookies.policy.placement)
+        for what, quorums in (("quorums", rules.quorums), ("minimum", rules.minimum)):
+            if quorums is None:
+                continue
+            judged = legality.judge(quorums, self.client.bookies.policy.placement)
             for broken in judged.refusals:
                 raise errors.BadLogRules(
-                    f"quorums {rules.quorums}: {broken.reason} (for example: {broken.example}); "
+                    f"{what} {quorums}: {broken.reason} (for example: {broken.example}); "
                     "nothing was changed"
                 )
 

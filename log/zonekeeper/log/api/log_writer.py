@@ -35,7 +35,7 @@ from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.sessions import chain
 from zonekeeper.log.sessions.chain import LedgerChain
 from zonekeeper.log.sessions.running import RunningLedger
-from zonekeeper.log.writing.budget import ByteBudget
+from zonekeeper.log.writing.budget import LogBudget
 from zonekeeper.log.writing.tally import LedgerTally
 from zonekeeper.log.writing.unsent import Unsent
 from zonekeeper.metadata.formats.log_record import LogTaken, LogWriterMark
@@ -64,7 +64,7 @@ async def opened(
     mark: LogWriterMark,
     wall_ms: Callable[[], int],
     *,
-    budget: ByteBudget | None = None,
+    budget: LogBudget | None = None,
 ) -> AsyncIterator["LogWriter"]:
     """Open a log for writing, until the block ends; raises ``LogTaken`` if another was faster.
 
@@ -72,7 +72,7 @@ async def opened(
     end of the block closes the writer. Where the block raises, the writer stops at once.
     """
     held = await chain.claimed(client, name, mark)
-    writer = LogWriter(held, await held.begin(), wall_ms, budget or ByteBudget())
+    writer = LogWriter(held, await held.begin(), wall_ms, budget or LogBudget())
     async with alongside(writer.run()):
         yield writer
         await writer.close()
@@ -86,7 +86,7 @@ class LogWriter:
         held: LedgerChain,
         first: Writer,
         wall_ms: Callable[[], int],
-        budget: ByteBudget,
+        budget: LogBudget,
     ) -> None:
         self._chain = held
         self._wall_ms = wall_ms

@@ -11,7 +11,7 @@ from typing import Final
 BUDGET_BYTES: Final = 64 << 20
 
 
-class ByteBudget:
+class LogBudget:
     """What is spent, and who wants to hear that some of it is free again."""
 
     def __init__(self, limit_bytes: int = BUDGET_BYTES) -> None:
