@@ -6,6 +6,8 @@ names, without the tests that stop nodes or reach pods (``needs_lab``). `make te
 
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,13 +19,15 @@ from tests.cluster import given, installation, namespaces, toolchain
 from tests.cluster.given import GivenCluster
 from tests.cluster.installation import Clusters
 from tests.cluster.lab import Lab
-from tests.support import zookeeper
+from tests.support import image_root, zookeeper
 
 #: Of the metadata store's own client: for a busy machine, which may stand still for a while.
 PATIENCE_SECONDS = 60
 
 #: Why the lab's programs could not be built.
 _NOT_BUILT = pytest.StashKey[toolchain.UnavailableError]()
+#: What the Dockerfile makes.
+_IMAGE = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,16 +44,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build all of the lab's programs before its first test, if there is one.
+    """Build all of the lab's programs before its first test, and the image if a test wants it.
 
     The first time that takes longer than a test may (``limits``) on a busy machine,
     and has a limit of its own. From inside the lab's network nothing can be fetched.
     """
-    in_the_lab = (
-        isinstance(one, pytest.Function) and "lab" in one.fixturenames for one in session.items
-    )
-    if session.config.option.collectonly or not any(in_the_lab):
+    wanted = {
+        name
+        for item in session.items
+        if isinstance(item, pytest.Function)
+        for name in item.fixturenames
+    }
+    if session.config.option.collectonly or "lab" not in wanted:
         return
+    if "image" in wanted:
+        session.config.stash[_IMAGE] = image_root.made(Path(tempfile.mkdtemp(prefix="image-")))
     try:
         for program in (
             toolchain.KUBERNETES_PROGRAM,
@@ -77,6 +86,14 @@ def lab(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -
         if os.environ.get("CI"):
             raise
         pytest.skip(f"no lab on this machine: {error}")
+
+
+@pytest.fixture(scope="session")
+def image(pytestconfig: pytest.Config) -> Iterator[Path]:
+    """A folder that stands for the image's ``/opt/zonekeeper``."""
+    root = pytestconfig.stash[_IMAGE]
+    yield root
+    shutil.rmtree(root.parent)
 
 
 @pytest.fixture(scope="session")

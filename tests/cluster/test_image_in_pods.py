@@ -11,7 +11,6 @@ import pytest
 from tests.cluster.installation import CHART, RELEASE, SYSTEM, Clusters, acting_pod, helm_flags
 from tests.cluster.processes import until
 from tests.cluster.test_operator_lease import process_of
-from tests.support import image_root
 
 pytestmark = [pytest.mark.cluster, pytest.mark.needs_lab, pytest.mark.long]
 
@@ -19,18 +18,17 @@ TAG = "built-here"
 
 
 def test_an_operator_from_the_image_makes_bookies_from_the_image(
-    new_clusters: Callable[[], Clusters], tmp_path: Path
+    image: Path, new_clusters: Callable[[], Clusters]
 ) -> None:
     clusters = new_clusters()
     lab = clusters.lab
-    root = image_root.made(tmp_path)
-    lab.images.put(f"zonekeeper:{TAG}", root)
+    lab.images.put(f"zonekeeper:{TAG}", image)
     chart = [str(CHART), *helm_flags(lab)]
 
     lab.helm("upgrade", RELEASE, *chart, "--set", f"image.tag={TAG}")
     try:
         until(
-            lambda: runs_from(process_of(acting_pod(lab)), root),
+            lambda: runs_from(process_of(acting_pod(lab)), image),
             what="an operator from the image acts",
         )
         clusters.apply("log", bookiesPerZone=1, image=f"zonekeeper:{TAG}")
@@ -39,7 +37,7 @@ def test_an_operator_from_the_image_makes_bookies_from_the_image(
     finally:
         lab.helm("rollback", RELEASE, "--namespace", SYSTEM, "--wait")
     until(
-        lambda: not runs_from(process_of(acting_pod(lab)), root),
+        lambda: not runs_from(process_of(acting_pod(lab)), image),
         what="the operator of the checkout acts again",
     )
     clusters.delete("log")

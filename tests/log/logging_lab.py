@@ -12,6 +12,7 @@ from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.log.writing.budget import ByteBudget
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
@@ -46,7 +47,7 @@ async def writing(
 ) -> AsyncIterator[LogWriter]:
     mark = LogWriterMark(token=token, zone=ZoneName("a"))
     async with log_writer.opened(
-        client, NAME, mark, wall or WallClock(), budget_bytes=budget
+        client, NAME, mark, wall or WallClock(), budget=ByteBudget(budget)
     ) as writer:
         yield writer
 

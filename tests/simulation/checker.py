@@ -13,6 +13,7 @@ from typing import Final, assert_never
 
 from tests.simulation import history as seen
 from tests.simulation import record_rules, repair_rules
+from tests.simulation.log_rules import LogRules
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata, LedgerState
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 
@@ -89,6 +90,7 @@ class Checker:
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
+        self._log = LogRules()
         self._appended: dict[LedgerId, dict[EntryId, bytes]] = {}
         self._acked: dict[LedgerId, EntryId] = {}
         self._read: dict[LedgerId, dict[EntryId, bytes]] = {}
@@ -134,8 +136,8 @@ class Checker:
                 self._deleted[event.ledger] = event.last
             case seen.ClosedByWriter() | seen.Recovered():
                 self._take_end(event.ledger, event.last)
-            case seen.Broke():
-                self._break("broke", event.what)
+            case seen.OfLog() | seen.Broke():
+                self._take_other(event)
             case seen.Moved() | seen.Copied() | seen.Permitted() | seen.Waited() | seen.Mended():
                 self._break_all(repair_rules.broken(event))
             case (
@@ -151,6 +153,12 @@ class Checker:
                 self._take_of_bookies(event)
             case _:
                 assert_never(event)
+
+    def _take_other(self, event: seen.OfLog | seen.Broke) -> None:
+        if isinstance(event, seen.OfLog):
+            self.violations += [Violation(*one) for one in self._log.broken(event.sight)]
+        else:
+            self._break("broke", event.what)
 
     def _take_of_writer(
         self, event: seen.Created | seen.Appended | seen.Acked | seen.Forced | seen.Told

@@ -4,7 +4,7 @@ import dataclasses
 from random import Random
 from typing import Final
 
-from tests.simulation import outages
+from tests.simulation import log_cast, outages
 from tests.simulation.profiles import QUORUMS, ZONE_AND_ONE, Profile
 from tests.simulation.scenarios import (
     CALM_AT_FIRST_MS,
@@ -48,6 +48,8 @@ def draw(profile: Profile, seed: int) -> Scenario:
     if profile.autorecoveries:
         bookies_a_zone = 3  # so that a part of a zone can be lost, and more than one bookie
     writers, readers, recoverers = _cast(profile, chance)
+    if profile.log_writers:
+        writers = readers = recoverers = 0
     strength = chance.random()
     clients = [
         *(f"writer-{number}" for number in range(writers)),
@@ -55,6 +57,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
         *(f"recoverer-{number}" for number in range(recoverers)),
         *(f"autorecovery-{number}" for number in range(profile.autorecoveries)),
         *(f"mender-{number}" for number in range(profile.menders)),
+        *log_cast.names(profile.log_writers),
     ]
     bookies_max = profile.bookies_beside and quorums.ensemble + profile.bookies_beside
     bookies = bookie_names(bookies_a_zone, bookies_max)
@@ -95,6 +98,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
         strict=profile.loses_zone or profile.autorecoveries > 0,
         bookies_max=bookies_max,
         menders=profile.menders,
+        log_writers=profile.log_writers,
         upkeep_every_ms=profile.upkeep_every_ms,
         frames_a_reply=chance.choice((0, 1, 2)) if profile.menders else 0,
     )

@@ -116,6 +116,8 @@ class Eyes:
             self._observer.ledgers.pop(ledger_id, None)
         else:
             self._recorded_ms.setdefault(ledger_id, self._around.now_ms())
+            if self._around.scenario.log_writers and ledger_id not in self._observer.ledgers:
+                self._observer.board.ledgers.append(ledger_id)
             known = self._observer.ledgers.get(ledger_id)
             if known is not None and known.is_closed and self._gates is not None:
                 self._gates.swapped(ledger_id, known, metadata)

@@ -12,6 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tests.simulation.log_sights import LogSight
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
@@ -330,6 +331,13 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfLog:
+    """Something was seen of the log."""
+
+    sight: LogSight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Broke:
     """Something ended that must not: a process by a bug, or the patience of the liveness phase."""
 
@@ -366,6 +374,7 @@ Event: TypeAlias = (
     | Redrawn
     | DiskLost
     | Deleted
+    | OfLog
     | Broke
 )
 

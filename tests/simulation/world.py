@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from tests.simulation import actors, checker, loop, menders, negatives, reached, writing
+from tests.simulation import (
+    actors,
+    checker,
+    log_actors,
+    loop,
+    menders,
+    negatives,
+    reached,
+    writing,
+)
 from tests.simulation import history as seen
 from tests.simulation.actors import Actor, Observer
 from tests.simulation.checker import Violation
@@ -38,6 +47,7 @@ from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.policy.rules import (
     OnZoneLoss,
     PlacementRules,
@@ -263,6 +273,7 @@ class _Run:
             ("mender", self._scenario.menders, Mending(self.machines).mend),
         ):
             cast |= {f"{kind}-{ordinal}": doing for ordinal in range(number)}
+        cast |= log_actors.cast(self._scenario.log_writers)
         return {
             name: Actor(name, self._around, self._observer, doing) for name, doing in cast.items()
         }
@@ -315,6 +326,9 @@ class _Run:
                 return
 
     async def _visit(self, client: Client) -> None:
+        if self._scenario.log_writers:
+            await self._insist("the log", partial(log_actors.visit, self._around, client))
+            return
         for ledger_id in list(self._observer.ledgers):
             if ledger_id in self._around.from_before or ledger_id in self._observer.doomed:
                 continue
@@ -365,7 +379,7 @@ class _Run:
         while True:
             try:
                 await attempt()
-            except errors.ClientError as error:
+            except Trouble as error:
                 self._waiting_for = f"{what}: {error!r}"
                 await asyncio.sleep(_AGAIN_MS / 1_000)
             else:

@@ -21,6 +21,7 @@ from tests.log.logging_lab import (
     writing,
 )
 from zonekeeper.client.api.client import Client
+from zonekeeper.client.base.errors import MetadataFailed
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base.errors import LogDamaged, LogEnded, NotAppended
 from zonekeeper.log.formats.batches import BODY_BYTES_MAX
@@ -382,3 +383,30 @@ async def test_a_block_that_raises_stops_the_writer_and_keeps_what_was_stored(la
             await kept[0].append(message(10))
     await hurried(lab, "after", 10, 1)
     await check_whole(lab, 11)
+
+
+@played()
+async def test_a_store_that_is_away_is_an_error_of_the_client_and_retryable(lab: Lab) -> None:
+    await create(lab)
+    async with lab.client() as client:
+        of_client(client).weather = lambda _: Passage(loss=ExchangeLoss.REQUEST)
+        with pytest.raises(MetadataFailed, match=NAME) as caught:
+            async with writing(client):
+                pass
+        assert caught.value.retryable
+        assert not caught.value.maybe_applied
+        of_client(client).weather = lambda _: Passage()
+        async with writing(client, "again") as writer:
+            await writer.append_and_wait(message(0))
+    await check_whole(lab, 1)
+
+
+@played()
+async def test_a_long_run_of_appends_lets_the_loop_send(lab: Lab) -> None:
+    await create(lab)
+    async with lab.client() as client, writing(client) as writer:
+        ran: list[int] = []
+        asyncio.get_running_loop().call_soon(ran.append, 1)
+        for _ in range(20):
+            await writer.append(LogMessage(payload=bytes(1 << 16)))
+        assert ran

@@ -6,10 +6,12 @@ import pytest
 
 from tests.client.lab import Lab, played
 from tests.client.sessions.test_newcomers import of_client
-from tests.log.logging_lab import check_whole, create, message, record_of, writing
+from tests.log.logging_lab import WallClock, check_whole, create, message, record_of, writing
 from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.log.sessions import locating
 from zonekeeper.metadata.formats.log_record import LogRules
 from zonekeeper.metadata.stores.memory import ExchangeLoss, Passage
+from zonekeeper.placement.base.ids import EntryId
 
 
 async def messages_of(lab: Lab) -> list[int | None]:
@@ -88,3 +90,39 @@ async def test_a_rotation_waits_for_minutes_until_the_store_is_back(
         store.weather = lambda _: Passage()
         await writer.stored(11)
     await check_whole(lab, 12)
+
+
+@played()
+async def test_the_end_that_a_writer_notes_is_the_ledgers_own(lab: Lab) -> None:
+    await create(lab, LogRules(rotate_messages=5))
+    wall = WallClock()
+    async with lab.client() as client:
+        async with writing(client, wall=wall) as writer:
+            for number in range(12):
+                wall.ms += 10
+                await writer.append_and_wait(message(number), stored=True)
+        for ledger in (await record_of(lab)).ledgers:
+            reader = await client.open(ledger.id)
+            assert ledger.end is not None
+            assert ledger.end.last_entry == reader.metadata.last_entry
+            assert ledger.end.size_bytes == reader.metadata.length
+            first = await locating.batch_of(reader, EntryId(1))
+            last = await locating.batch_of(reader, ledger.end.last_entry)
+            assert (ledger.end.first_ms, ledger.end.last_ms) == (first.wall_ms, last.wall_ms)
+            assert ledger.end.messages == last.place + len(last)
+
+
+@played()
+async def test_the_old_ledger_takes_writes_until_the_record_has_the_next_one(lab: Lab) -> None:
+    """The store is away at the time of a rotation: appends go on, and are stored."""
+    await create(lab, LogRules(rotate_messages=5))
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        store = of_client(client)
+        store.weather = lambda _: Passage(loss=ExchangeLoss.REQUEST)
+        for number in range(1, 20):
+            await writer.append_and_wait(message(number), stored=True)
+        assert await messages_of(lab) == [None]
+        store.weather = lambda _: Passage()
+    assert (await messages_of(lab))[0] == 20
+    await check_whole(lab, 20)

@@ -11,6 +11,9 @@ from zonekeeper.log.writing.unsent import BATCH_BYTES_AIM, OutgoingBatch, Unsent
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
+ONE = LedgerId(1)
+TWO = LedgerId(2)
+
 
 def put(held: Unsent, count: int, size: int = 10) -> None:
     for _ in range(count):
@@ -55,15 +58,15 @@ def test_what_is_acknowledged_frees_its_bytes_and_has_an_id() -> None:
     send(held, 1)
     put(held, 3)
     send(held, 2)
-    assert (held.used_bytes, held.in_flight, held.acked) == (80, 2, 0)
+    assert (held.used_bytes, held.in_flight(ONE), held.acked) == (80, 2, 0)
     assert held.id_of(0) is None
 
-    held.confirmed(EntryId(1))
+    held.confirmed(ONE, EntryId(1))
 
-    assert (held.used_bytes, held.in_flight, held.acked) == (30, 1, 5)
+    assert (held.used_bytes, held.in_flight(ONE), held.acked) == (30, 1, 5)
     assert held.id_of(4) == MessageId(LedgerId(1), EntryId(1), 4)
     assert held.id_of(5) is None
-    assert (held.first_sent, held.in_flight) == (2, 1)
+    assert (held.first_sent(ONE), held.in_flight(ONE)) == (2, 1)
 
 
 def test_an_id_that_is_forgotten_is_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +75,7 @@ def test_an_id_that_is_forgotten_is_not_guessed(monkeypatch: pytest.MonkeyPatch)
     for entry in range(1, 5):
         put(held, 1)
         send(held, entry)
-    held.confirmed(EntryId(4))
+    held.confirmed(ONE, EntryId(4))
 
     assert [held.id_of(at) for at in range(5)] == [
         None,
@@ -94,7 +97,7 @@ def test_exactly_what_a_failed_ledger_does_not_hold_is_sent_again(kept: int) -> 
 
     held.moved(ends[kept])
 
-    assert (held.acked, held.in_flight) == (ends[kept], 0)
+    assert (held.acked, held.in_flight(ONE)) == (ends[kept], 0)
     again = [send(held, entry, ledger=2) for entry in range(1, 5 - kept)]
     assert [one.first for one in again] == ends[kept:]
     assert [int(message.payload) for one in again for message in one.many] == list(
@@ -111,27 +114,112 @@ def test_a_ledger_that_ended_inside_a_batch_is_a_bug_and_not_passed_over() -> No
         held.moved(2)
 
 
-@given(st.lists(st.sampled_from(["append", "send", "confirm", "fail", "put back"]), max_size=80))
+def test_a_batch_of_the_new_ledger_is_acknowledged_behind_all_of_the_old_one() -> None:
+    held = Unsent(0)
+    put(held, 2)
+    send(held, 1)
+    put(held, 2)
+    send(held, 2)
+    put(held, 3)
+    send(held, 1, ledger=2)
+
+    held.confirmed(TWO, EntryId(1))
+    assert (held.acked, held.in_flight(ONE), held.in_flight(TWO)) == (0, 2, 0)
+
+    held.confirmed(ONE, EntryId(1))
+    assert (held.acked, held.in_flight(ONE)) == (2, 1)
+
+    held.confirmed(ONE, EntryId(2))
+    assert held.acked == 7
+    assert held.used_bytes == 0
+    assert held.id_of(6) == MessageId(TWO, EntryId(1), 2)
+
+
+def test_what_the_new_ledger_confirmed_is_sent_again_where_the_old_one_lost_something() -> None:
+    held = Unsent(0)
+    for entry, ledger in ((1, 1), (2, 1), (1, 2)):
+        put(held, 1)
+        send(held, entry, ledger)
+    held.confirmed(TWO, EntryId(1))
+
+    held.moved(1)
+
+    assert held.acked == 1
+    assert [held.in_flight(one) for one in (ONE, TWO)] == [0, 0]
+    assert [send(held, entry, 3).first for entry in (1, 2)] == [1, 2]
+
+
+class Ledgers:
+    """What the ledgers of a log hold, when batches are sent to them as at rotations."""
+
+    def __init__(self) -> None:
+        self.held = Unsent(0)
+        #: Ledgers that have their end.
+        self.whole: list[list[OutgoingBatch]] = []
+        #: The ledgers that are written: the old one first, if a rotation is under way.
+        self.written: list[list[OutgoingBatch]] = [[]]
+
+    def id_of(self, at: int) -> LedgerId:
+        return LedgerId(len(self.whole) + at)
+
+    def send(self) -> None:
+        batch = self.held.take()
+        present = self.written[-1]
+        self.held.sent(batch, self.id_of(len(self.written) - 1), EntryId(len(present)))
+        present.append(batch)
+
+    def change(self) -> None:
+        if len(self.written) == 1 and self.written[0]:
+            self.written.append([])
+
+    def confirm(self, at: int) -> None:
+        at = min(at, len(self.written) - 1)
+        if (first := self.held.first_sent(self.id_of(at))) is not None:
+            self.held.confirmed(self.id_of(at), first)
+        if len(self.written) == 2 and not self.held.in_flight(self.id_of(0)):
+            self.whole.append(self.written.pop(0))
+
+    def fail(self, lost: int) -> None:
+        """Lose what an ack quorum need not have: a part of the old ledger, or of the new one."""
+        old, *new = self.written
+        kept = len(old) - min(lost, self.held.in_flight(self.id_of(0)))
+        is_whole = kept == len(old)
+        ledgers = [old[:kept]]
+        for one in new if is_whole else ():
+            ledgers.append(one[: len(one) - min(lost, self.held.in_flight(self.id_of(1)))])
+        self.whole += ledgers
+        ends = [batch.end for one in self.whole for batch in one]
+        self.held.moved(ends[-1] if ends else 0)
+        self.whole += [[]] * (len(self.written) - len(ledgers))  # ids are never used again
+        self.written = [[]]
+
+    @property
+    def stored(self) -> list[int]:
+        every = [batch for one in (*self.whole, *self.written) for batch in one]
+        return [int(message.payload) for batch in every for message in batch.many]
+
+
+STEPS = ("append", "send", "change", "confirm 0", "confirm 1", "fail 0", "fail 1", "fail 2", "back")
+
+
+@given(st.lists(st.sampled_from(STEPS), max_size=80))
 def test_in_any_history_each_message_is_stored_once_and_in_order(steps: list[str]) -> None:
-    held, ledgers = Unsent(0), [list[OutgoingBatch]()]
-    for step in [*steps, "send", "fail"]:
-        present = ledgers[-1]
-        if step == "append":
+    ledgers = Ledgers()
+    held = ledgers.held
+    for step in [*steps, "fail 0"]:
+        what, _, number = step.partition(" ")
+        if what == "append":
             put(held, 2)
-        elif step == "send" and held.has_unsent:
-            batch = held.take()
-            held.sent(batch, LedgerId(len(ledgers)), EntryId(len(present)))
-            present.append(batch)
-        elif step == "put back" and held.has_unsent:
+        elif what == "send" and held.has_unsent:
+            ledgers.send()
+        elif what == "back" and held.has_unsent:
             held.put_back(held.take())
-        elif step == "confirm" and held.in_flight:
-            first = held.first_sent
-            assert first is not None
-            held.confirmed(first)
-        elif step == "fail":
-            del present[len(present) - held.in_flight // 2 :]  # a part of it was never stored
-            held.moved(present[-1].end if present else held.acked)
-            ledgers.append([])
-    stored = [int(message.payload) for one in ledgers for batch in one for message in batch.many]
-    assert stored == list(range(len(stored)))
-    assert held.acked == len(stored)
+        elif what == "change":
+            ledgers.change()
+        elif what == "confirm":
+            ledgers.confirm(int(number))
+        elif what == "fail":
+            ledgers.fail(int(number))
+        before = ledgers.stored
+        assert before[: held.acked] == list(range(held.acked)), "acknowledged, and not stored"
+    assert ledgers.stored == list(range(held.acked))

@@ -46,7 +46,7 @@ from zonekeeper.client.base.time_limits import TimeLimit
 from zonekeeper.log.api import log_client
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
-from zonekeeper.log.api.log_writer import BUDGET_BYTES, LogWriter
+from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.formats import batches
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules
@@ -87,13 +87,11 @@ class BlockingLogs(LoopObject):
         self._calls.do(lambda: self._logs.create(name, rules))
 
     @contextmanager
-    def writer(
-        self, name: str, *, address: str = "", budget_bytes: int = BUDGET_BYTES
-    ) -> Iterator["BlockingLogWriter"]:
+    def writer(self, name: str, *, address: str = "") -> Iterator["BlockingLogWriter"]:
         """Take a log over for writing, until the block ends; the end closes the log."""
         dead: list[bool] = []
         self._calls.check()
-        held = _held(self._logs.writer(name, address=address, budget_bytes=budget_bytes), dead)
+        held = _held(self._logs.writer(name, address=address), dead)
         with loop_thread.opened(held) as (writer, calls):
 
             async def flush(most_s: float) -> Lacking:
@@ -158,6 +156,11 @@ class BlockingLogWriter(LoopObject):
     def first_unstored(self) -> int:
         """The messages below this sequence are stored."""
         return self._writer.first_unstored
+
+    @property
+    def is_downgraded(self) -> bool:
+        """Is the present ledger written with the log's ``minimum`` of quorums?"""
+        return self._writer.is_downgraded
 
     def append(self, message: LogMessage, timeout: float | None = None) -> int:
         """Append a message, and give its sequence; wait only while the byte budget is spent."""

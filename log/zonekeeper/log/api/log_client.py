@@ -18,9 +18,10 @@ from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_reader import LogReader
-from zonekeeper.log.api.log_writer import BUDGET_BYTES, LogWriter
+from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base import errors
 from zonekeeper.log.sessions import locating
+from zonekeeper.log.writing.budget import BUDGET_BYTES, ByteBudget
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.logs import log_listing, logs
 from zonekeeper.metadata.store.background import together
@@ -42,8 +43,12 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
 class LogClient:
     """Creates, opens, trims, deletes and lists logs."""
 
-    def __init__(self, client: Client, surroundings: Surroundings) -> None:
+    def __init__(
+        self, client: Client, surroundings: Surroundings, *, budget_bytes: int = BUDGET_BYTES
+    ) -> None:
+        """``budget_bytes``: what all writers of this client together may hold."""
         self.client = client
+        self._budget = ByteBudget(budget_bytes)
         self._surroundings = surroundings
 
     async def create(self, name: str, rules: LogRules | None = None) -> None:
@@ -57,9 +62,7 @@ class LogClient:
         )
         await logs.create(self.client.cluster, name, record)
 
-    def writer(
-        self, name: str, *, address: str = "", budget_bytes: int = BUDGET_BYTES
-    ) -> AbstractAsyncContextManager[LogWriter]:
+    def writer(self, name: str, *, address: str = "") -> AbstractAsyncContextManager[LogWriter]:
         """Take a log over for writing, until the block ends.
 
         The writer before, if there is one, gets no acknowledgement any more. ``address`` stands in
@@ -70,7 +73,7 @@ class LogClient:
             token=self._drawn(), zone=None if zone is None else ZoneName(zone), address=address
         )
         return log_writer.opened(
-            self.client, name, mark, self._surroundings.wall_ms, budget_bytes=budget_bytes
+            self.client, name, mark, self._surroundings.wall_ms, budget=self._budget
         )
 
     def reader(self, name: str) -> LogReader:
@@ -132,6 +135,7 @@ class LogClient:
             ("bytes of a ledger", rules.rotate_bytes),
             ("messages of a ledger", rules.rotate_messages),
             ("milliseconds of a ledger", rules.rotate_after_ms),
+            ("milliseconds without full quorums", rules.downgrade_after_ms),
             ("milliseconds that messages are kept", rules.keep_ms),
             ("bytes that are kept", rules.keep_bytes),
         ):

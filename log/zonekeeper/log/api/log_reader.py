@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.reader import Reader
+from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base import errors
 from zonekeeper.log.formats import batches, openings
 from zonekeeper.log.formats.batches import MessageBatch
@@ -162,9 +163,13 @@ class LogReader:
                     return
                 record = await self._changed(record)
                 continue
-            async with aclosing(self._ledger(record, ledger, start, follow=follow)) as many:
-                async for one in many:
-                    yield one
+            try:
+                async with aclosing(self._ledger(record, ledger, start, follow=follow)) as many:
+                    async for one in many:
+                        yield one
+            except (errors.LogDamaged, client_errors.ClientError) as error:
+                await self._check_kept(ledger.id, error)
+                raise
             if ledger.end is None:
                 if not follow:
                     return
@@ -176,6 +181,12 @@ class LogReader:
         if now.start is not None and start < now.start:
             return locating.trimmed(self.name, now, f"message {start}")
         return locating.foreign(self.name, start)
+
+    async def _check_kept(self, ledger_id: LedgerId, error: Exception) -> None:
+        """Raise ``LogTrimmed`` if a ledger cannot be read because it was trimmed meanwhile."""
+        record = await self._record()
+        if record.start is not None and ledger_id < record.start.ledger:
+            raise locating.trimmed(self.name, record, f"ledger {ledger_id}") from error
 
     async def _next(self, record: LogRecord, following: LedgerId) -> LogLedger | None:
         """Give the first ledger from one on that the record has."""

@@ -154,10 +154,12 @@ def size_bytes(message: LogMessage) -> int:
     Raises ``BadMessageError`` for a message that no batch can hold.
     """
     size = _LENGTH_BYTES + _KEY_BYTES + _COUNT_BYTES + len(message.payload)
-    size += len(message.key or b"")
-    names = messages.header_names(message)
-    size += sum(map(len, names)) + _HEADER_BYTES * len(names)
-    size += sum(len(value) for _, value in message.headers)
+    if message.key is not None:
+        size += len(message.key)
+    if message.headers:
+        names = messages.header_names(message)
+        size += sum(map(len, names)) + _HEADER_BYTES * len(names)
+        size += sum(len(value) for _, value in message.headers)
     if size > BODY_BYTES_MAX:
         raise BadMessageError(
             f"a message of {size} bytes with its key, headers and lengths; the limit is "

@@ -4,42 +4,58 @@ The order is what keeps the log whole:
 
 1. One compare-and-set claims the log. From then on no other writer changes the record.
 2. Each ledger without an end is recovered, in order. So no earlier writer gets an acknowledgement
-   any more, and its end is known for good. It is noted, or the ledger is dropped.
+   any more, and its end is known for good. Those that are no part of the log are dropped first, and
+   then the ends of the others are noted. So the record never shows a ledger that will be dropped
+   behind one that has its end: a reader looks only at a ledger behind such ends.
 3. The next ledger is made, and added by compare-and-set before anything is written to it. So a
    ledger with entries is always in the record.
-4. Its opening entry is written, and acknowledged, before any message.
+4. Its opening entry is written before any message. It names the last entry of the ledger before.
+
+At a rotation the next ledger is added while the one before is still written (``make_ahead``). Its
+opening is written once nothing more is sent to that one, whose last entry is then fixed. If that
+one turns out to end earlier, the next ledger does not continue it, and is dropped.
 
 A fence alone says nothing about who holds the log: a replicator, too, recovers a quiet ledger. Only
 the record says it, and every step here asks the record.
 """
 
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.base import boundary
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base.errors import LogDamaged
 from zonekeeper.log.formats import openings
-from zonekeeper.log.formats.openings import ChainedOpening
+from zonekeeper.log.formats.openings import ChainedOpening, Predecessor
 from zonekeeper.log.sessions import locating
 from zonekeeper.log.writing import joining
+from zonekeeper.log.writing.downgrading import Downgrading
 from zonekeeper.log.writing.joining import ClosedLedger
 from zonekeeper.metadata.formats import log_record
 from zonekeeper.metadata.formats.log_record import (
     LedgerTooLow,
     LogClaim,
     LogLedger,
+    LogLedgerEnd,
     LogRecord,
     LogWriterMark,
 )
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
-from zonekeeper.placement.base.ids import NO_ENTRY, EntryId
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.placement.base.troubles import Trouble
 
 #: Custom metadata of each ledger of a log: the log's name.
 STAMP_KEY: Final = "zonekeeper.log"
 #: If so many new ledgers in a row are below the log's last, the id counters are wrong.
 _LEDGERS_MAX: Final = 10
+
+_logger = logging.getLogger(__name__)
 
 
 class LedgerChain:
@@ -51,6 +67,9 @@ class LedgerChain:
         self.record = record
         self._client = client
         self._claim = claim
+        self._downgrading = Downgrading()
+        #: Has the newest ledger that was made less than the full quorums?
+        self.is_downgraded = False
 
     @property
     def next_sequence(self) -> int:
@@ -66,68 +85,127 @@ class LedgerChain:
         Raises ``LogTaken`` if another writer has claimed the log: what then stands in the record is
         no answer to what became of this writer's messages.
         """
-        cluster = self._client.cluster
-        self.record = await logs.find(cluster, self.name)
-        log_record.check_claim(self.record, self._claim)
-        while self.record.unended:
-            ledger = self.record.unended[0]
-            closed = await self._closed(ledger)
-            end = joining.judged(self.record, ledger, closed)
-            if end is not None:
-                self.record = await logs.end(cluster, self.name, self._claim, ledger.id, end)
-                continue
-            for dropped in reversed(self.record.unended):
-                self.record = await logs.drop(cluster, self.name, self._claim, dropped.id)
+        await self._look()
+        as_judged, ends, dropped = self.record, list[tuple[LedgerId, LogLedgerEnd]](), False
+        for ledger in self.record.unended:
+            closed = await self._closed(as_judged, ledger)
+            end = None if dropped else joining.judged(as_judged, ledger, closed)
+            if end is None:
+                dropped = True
+            else:
+                as_judged = joining.with_end(as_judged, ledger, end)
+                ends.append((ledger.id, end))
+        await self._drop(self.record.unended[len(ends) :])
+        for ledger_id, end in ends:
+            await self.end(ledger_id, end)
 
     async def begin(self) -> Writer:
         """Settle the log that was claimed, and give its next ledger.
 
-        The ledger may be recovered before its opening is written: by the next writer, whose claim
-        the settling finds, or by a replicator, which is no takeover.
+        A replicator may recover that ledger before its opening is there. While the record names
+        this writer, that is no takeover: the next ledger is made.
         """
         for attempts_left in reversed(range(_LEDGERS_MAX)):
             await self.settle()
             try:
                 return await self.next_ledger()
-            except client_errors.WriterStopped:
+            except client_errors.WriterStopped as error:
+                _logger.warning("log %s: its first ledger is settled: %s", self.name, error)
                 if attempts_left == 0:
                     raise
         raise AssertionError("the last attempt raises")
 
     async def next_ledger(self) -> Writer:
         """Make the next ledger, add it, and write its opening; every ledger before has an end."""
-        writer, record = await self._added()
-        ledger = record.ledgers[-1]
+        writer = await self._added()
+        ledger = self.record.ledgers[-1]
         assert ledger.sequence is not None, "every ledger before it has an end"
-        opening = ChainedOpening(
-            log_id=bytes.fromhex(record.id),
-            epoch=ledger.epoch,
-            name=self.name,
-            sequence=ledger.sequence,
-            before=joining.predecessor(record, ledger),
-        )
-        self.record = record
+        opening = self.opening(ledger.sequence, joining.predecessor(self.record, ledger))
         try:
-            await writer.append_and_wait(openings.build(opening))
+            await writer.append_and_wait(opening)
         except BaseException:
             writer.halt()  # the next settling drops the ledger, or keeps it without a message
             raise
         return writer
 
+    async def make_ahead(self, present: LedgerId) -> Writer:
+        """Make the ledger behind the present one, and add it; nothing is written to it.
+
+        A ledger that an earlier call may have added is dropped: its answer was lost.
+        """
+        await self._look()
+        unended = self.record.unended
+        if [one.id for one in unended[:1]] != [present]:
+            raise LogDamaged(
+                f"log {self.name}: its record does not have ledger {present}, which this writer "
+                "writes, as the first that has no end; nothing was added"
+            )
+        await self._drop(unended[1:])
+        return await self._added()
+
+    async def discard(self, writer: Writer) -> None:
+        """Drop a ledger that was made ahead, and to which nothing was written."""
+        writer.halt()
+        await self._drop([one for one in self.record.unended if one.id == writer.ledger_id])
+
+    async def end(self, ledger_id: LedgerId, end: LogLedgerEnd) -> None:
+        """Note how a ledger has ended, for good."""
+        with self._at_store():
+            self.record = await logs.end(
+                self._client.cluster, self.name, self._claim, ledger_id, end
+            )
+
+    def opening(self, sequence: int, before: Predecessor | None) -> bytes:
+        """Build the opening of a ledger, whose first message has a sequence."""
+        opening = ChainedOpening(
+            log_id=bytes.fromhex(self.record.id),
+            epoch=self._claim.epoch,
+            name=self.name,
+            sequence=sequence,
+            before=before,
+        )
+        return openings.build(opening)
+
     async def id_of(self, sequence: int) -> MessageId:
         """Give the id of a message that the log has, by looking it up."""
-        record = await logs.find(self._client.cluster, self.name)
+        with self._at_store():
+            record = await logs.find(self._client.cluster, self.name)
         return await locating.by_sequence(self._client, self.name, record, sequence)
 
-    async def _added(self) -> tuple[Writer, LogRecord]:
+    def _at_store(self) -> AbstractContextManager[None]:
+        """Translate the errors of the metadata store, as the client of ledgers does."""
+        return boundary.translated(f"log {self.name}")
+
+    async def _look(self) -> None:
+        """Read the record, no older than this call; raises ``LogTaken``."""
+        with self._at_store():
+            self.record = await logs.find(self._client.cluster, self.name)
+        log_record.check_claim(self.record, self._claim)
+
+    async def _drop(self, dropped: Sequence[LogLedger]) -> None:
+        """Take the last ledgers out of the record, the very last one first."""
+        cluster = self._client.cluster
+        for ledger in reversed(dropped):
+            with self._at_store():
+                self.record = await logs.drop(cluster, self.name, self._claim, ledger.id)
+            if ledger.sequence is None:
+                # No reader ever looked at it, as the ledger before it had no end.
+                await self._delete(ledger.id)
+
+    async def _delete(self, ledger_id: LedgerId) -> None:
+        """Delete a ledger that is no part of the log; one that stays is an orphan, and no harm."""
+        try:
+            await self._client.delete(ledger_id, by="log")
+        except Trouble as error:
+            _logger.warning("log %s: ledger %d is left over: %s", self.name, ledger_id, error)
+
+    async def _added(self) -> Writer:
+        cluster = self._client.cluster
         for attempts_left in reversed(range(_LEDGERS_MAX)):
-            writer = await self._client.create(
-                quorums=self.record.rules.quorums, custom={STAMP_KEY: self.name.encode()}
-            )
+            writer = await self._created()
             try:
-                added = await logs.add(
-                    self._client.cluster, self.name, self._claim, writer.ledger_id
-                )
+                with self._at_store():
+                    self.record = await logs.add(cluster, self.name, self._claim, writer.ledger_id)
             except LedgerTooLow:
                 writer.halt()
                 await self._client.delete(writer.ledger_id, by="log")
@@ -137,10 +215,39 @@ class LedgerChain:
                 writer.halt()  # it is in the record, or an orphan
                 raise
             else:
-                return writer, added
+                return writer
         raise AssertionError("the last attempt raises")
 
-    async def _closed(self, ledger: LogLedger) -> ClosedLedger:
+    async def _created(self) -> Writer:
+        """Create a ledger with the log's quorums, or with its minimum if they cannot be had."""
+        rules, custom = self.record.rules, {STAMP_KEY: self.name.encode()}
+        try:
+            writer = await self._client.create(quorums=rules.quorums, custom=custom)
+        except client_errors.NotEnoughBookies as error:
+            now_ms = int(asyncio.get_running_loop().time() * 1_000)
+            if not self._downgrading.may_be_less(rules, now_ms):
+                raise
+            try:
+                writer = await self._client.create(quorums=rules.minimum, custom=custom)
+            except client_errors.IllegalPlacement as refused:
+                _logger.warning("log %s: its minimum cannot be had: %s", self.name, refused)
+                raise error from refused
+            if not self.is_downgraded:
+                _logger.warning(
+                    "log %s: its next ledger has only its minimum of quorums, %s: %s",
+                    self.name,
+                    rules.minimum,
+                    error,
+                )
+            self.is_downgraded = True
+        else:
+            if self.is_downgraded:
+                _logger.warning("log %s: its next ledger has full quorums again", self.name)
+            self._downgrading.full()
+            self.is_downgraded = False
+        return writer
+
+    async def _closed(self, record: LogRecord, ledger: LogLedger) -> ClosedLedger:
         """Close a ledger, and read what says how it ended; no batch of one that is no part."""
         try:
             reader = await self._client.open(ledger.id, recover=True)
@@ -154,7 +261,7 @@ class LedgerChain:
             return ClosedLedger(last_entry=NO_ENTRY, size_bytes=0)
         opening = openings.parse(await locating.entry_of(reader, locating.OPENING_ENTRY))
         closed = ClosedLedger(last_entry=last, size_bytes=reader.metadata.length, opening=opening)
-        if last == locating.OPENING_ENTRY or not joining.continues(self.record, ledger, opening):
+        if last == locating.OPENING_ENTRY or not joining.continues(record, ledger, opening):
             return closed
         return ClosedLedger(
             last_entry=last,
@@ -167,7 +274,8 @@ class LedgerChain:
 
 async def claimed(client: Client, name: str, mark: LogWriterMark) -> LedgerChain:
     """Claim a log for a new writer; raises ``LogTaken`` if another one was faster."""
-    seen = await logs.find(client.cluster, name)
-    record = await logs.claim(client.cluster, name, seen, mark)
+    with boundary.translated(f"taking log {name}"):
+        seen = await logs.find(client.cluster, name)
+        record = await logs.claim(client.cluster, name, seen, mark)
     claim = LogClaim(log_id=record.id, epoch=record.epoch, token=mark.token)
     return LedgerChain(client, name, record, claim)

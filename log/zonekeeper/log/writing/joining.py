@@ -6,7 +6,7 @@ continue: it is dropped, and with it all behind it. So at an opening the ledgers
 judged in order.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zonekeeper.log.base.errors import LogDamaged
 from zonekeeper.log.formats import openings
@@ -48,6 +48,13 @@ def continues(record: LogRecord, ledger: LogLedger, opening: LogOpening) -> bool
     if record.ledgers[0] == ledger and record.gone is not None:
         return True
     return openings.continues(opening, predecessor(record, ledger))
+
+
+def with_end(record: LogRecord, ledger: LogLedger, end: LogLedgerEnd) -> LogRecord:
+    """Give the record as it will be with the end of a ledger, to judge the one behind it."""
+    ledgers = list(record.ledgers)
+    ledgers[ledgers.index(ledger)] = replace(ledger, end=end)
+    return replace(record, ledgers=tuple(ledgers))
 
 
 def judged(record: LogRecord, ledger: LogLedger, closed: ClosedLedger) -> LogLedgerEnd | None:

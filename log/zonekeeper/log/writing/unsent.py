@@ -1,10 +1,13 @@
 """The messages of a writer that are not acknowledged: unsent, or in a batch on its way. Pure.
 
 Sequences are given out densely, and batches take messages in order. A batch is made of what is
-pending: as many messages as fit. Batches of one ledger are acknowledged in order.
+pending: as many messages as fit. At a rotation batches of two ledgers are on their way. A ledger
+confirms its own batches in order. A batch is acknowledged only when all batches before it are
+confirmed, those of the ledger before included: what the new ledger holds counts for nothing while
+the old one may still lose something.
 
-When a ledger has failed, the next one gets exactly the messages that the failed one turned out not
-to hold (``moved``). A batch is one entry, so a ledger holds all of a batch or nothing of it.
+When a ledger has failed, the next one gets exactly the messages that the log turned out not to hold
+(``moved``). A batch is one entry, so a ledger holds all of a batch or nothing of it.
 
     acked <= sent <= given      sequences: acknowledged below, sent below, given out below
 """
@@ -69,6 +72,8 @@ class Unsent:
         #: Batches of a ledger that failed, to be sent before anything that is pending.
         self._again: deque[OutgoingBatch] = deque()
         self._sent: deque[SentBatch] = deque()
+        #: Of each ledger that is written: the entries that it has not confirmed.
+        self._unconfirmed: dict[LedgerId, deque[EntryId]] = {}
         self._remembered: deque[_Stored] = deque(maxlen=REMEMBERED_MAX)
 
     @property
@@ -76,20 +81,14 @@ class Unsent:
         """Is there anything to send?"""
         return bool(self._pending or self._again)
 
-    @property
-    def in_flight(self) -> int:
-        """The number of batches that are sent and not acknowledged."""
-        return len(self._sent)
+    def in_flight(self, ledger: LedgerId) -> int:
+        """Give the number of batches that a ledger was sent and has not confirmed."""
+        return len(self._unconfirmed.get(ledger, ()))
 
-    @property
-    def last_sent(self) -> EntryId | None:
-        """The entry of the last batch that is not acknowledged."""
-        return self._sent[-1].entry if self._sent else None
-
-    @property
-    def first_sent(self) -> EntryId | None:
-        """The entry of the first batch that is not acknowledged."""
-        return self._sent[0].entry if self._sent else None
+    def first_sent(self, ledger: LedgerId) -> EntryId | None:
+        """Give the entry of the first batch that a ledger has not confirmed."""
+        waiting = self._unconfirmed.get(ledger)
+        return waiting[0] if waiting else None
 
     def append(self, message: LogMessage, size_bytes: int) -> int:
         """Take a message, and give its sequence."""
@@ -116,26 +115,33 @@ class Unsent:
     def sent(self, batch: OutgoingBatch, ledger: LedgerId, entry: EntryId) -> None:
         """Note the entry that a batch was appended as."""
         self._sent.append(SentBatch(batch=batch, ledger=ledger, entry=entry))
+        self._unconfirmed.setdefault(ledger, deque()).append(entry)
 
     def put_back(self, batch: OutgoingBatch) -> None:
         """Put back a batch that was taken and not appended."""
         self._again.appendleft(batch)
 
-    def confirmed(self, entry: EntryId) -> None:
-        """Note that everything up to an entry of the present ledger is acknowledged."""
-        while self._sent and self._sent[0].entry <= entry:
+    def confirmed(self, ledger: LedgerId, entry: EntryId) -> None:
+        """Note that a ledger has confirmed everything up to an entry."""
+        waiting = self._unconfirmed.get(ledger, deque())
+        while waiting and waiting[0] <= entry:
+            waiting.popleft()
+        if not waiting:
+            self._unconfirmed.pop(ledger, None)
+        while self._sent and self._is_confirmed(self._sent[0]):
             self._acknowledge(self._sent.popleft())
 
     def moved(self, ledger_end: int) -> None:
-        """Note that the present ledger ended before the message with a sequence.
+        """Note that the last ledger of the log ended before the message with a sequence.
 
-        What it holds is acknowledged. The rest is sent again, in the same batches.
+        What the log holds is acknowledged. The rest is sent again, in the same batches.
         """
         while self._sent and self._sent[0].batch.end <= ledger_end:
             self._acknowledge(self._sent.popleft())
         assert self.acked == ledger_end, f"a ledger ended at {ledger_end}, inside of a batch"
         self._again.extendleft(reversed([one.batch for one in self._sent]))
         self._sent.clear()
+        self._unconfirmed.clear()
 
     def id_of(self, sequence: int) -> MessageId | None:
         """Give the id of an acknowledged message; None: it is not remembered any more."""
@@ -150,6 +156,10 @@ class Unsent:
             return None
         found = self._remembered[low]
         return MessageId(found.ledger, found.entry, sequence - found.first)
+
+    def _is_confirmed(self, one: SentBatch) -> bool:
+        waiting = self._unconfirmed.get(one.ledger)
+        return waiting is None or one.entry < waiting[0]
 
     def _acknowledge(self, one: SentBatch) -> None:
         self.acked = one.batch.end

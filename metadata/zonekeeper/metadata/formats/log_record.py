@@ -62,6 +62,8 @@ class LogRules:
     quorums: Quorums | None = None
     #: The least quorums when the full ones cannot be had; None: never less.
     minimum: Quorums | None = None
+    #: The full ones must be missing for so long before that; None: a default of the writer.
+    downgrade_after_ms: int | None = None
     #: A ledger of so many bytes, messages or milliseconds is rotated.
     rotate_bytes: int = 1 << 30
     rotate_messages: int = 100_000_000

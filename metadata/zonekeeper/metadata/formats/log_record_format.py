@@ -52,6 +52,7 @@ _RULES: Final = {
     "rotateBytes": "rotate_bytes",
     "rotateMessages": "rotate_messages",
     "rotateAfterMs": "rotate_after_ms",
+    "downgradeAfterMs": "downgrade_after_ms",
     "keepMs": "keep_ms",
     "keepBytes": "keep_bytes",
 }
@@ -225,6 +226,7 @@ def _rules(data: Mapping[str, Plain]) -> LogRules:
         rotate_bytes=records.number(data, "rotateBytes"),
         rotate_messages=records.number(data, "rotateMessages"),
         rotate_after_ms=records.number(data, "rotateAfterMs"),
+        downgrade_after_ms=_number_or_none(data, "downgradeAfterMs"),
         keep_ms=_number_or_none(data, "keepMs"),
         keep_bytes=_number_or_none(data, "keepBytes"),
         unknown=_unknown(data, {*_RULES, *_QUORUMS}),

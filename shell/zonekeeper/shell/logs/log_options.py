@@ -23,6 +23,7 @@ _COUNT: Final = click.IntRange(min=1, max=(1 << 63) - 1)
 RULE_OPTIONS: Final = {
     "quorums": "quorums",
     "minimum": "minimum",
+    "downgrade_after_ms": "downgrade-after",
     "rotate_bytes": "rotate-bytes",
     "rotate_messages": "rotate-messages",
     "rotate_after_ms": "rotate-after",
@@ -97,6 +98,7 @@ def rules(command: Callable[..., None]) -> Callable[..., None]:
         _rule("rotate_after_ms", DurationParameter(), "DURATION", "Rotate a ledger this old."),
         _rule("rotate_messages", _COUNT, "N", "Rotate a ledger of so many messages."),
         _rule("rotate_bytes", SizeParameter(), "SIZE", "Rotate a ledger of so many bytes."),
+        _rule("downgrade_after_ms", DurationParameter(), "DURATION", "Without full ones so long."),
         _rule("minimum", QuorumsParameter(), "E/W/A", "The least quorums while bookies are away."),
         _rule("quorums", QuorumsParameter(), "E/W/A", "Ensemble, write and ack quorum."),
     ):

@@ -1,0 +1,247 @@
+"""What a log costs beside plain ledgers: real processes, one client, data on disk before the ack.
+
+    python -m benchmarks.log [--rounds 5] [--entries 100000]
+
+Every round runs every case once, in a new order, on the same three bookies at 3/3/2: messages of a
+log, and entries of a plain ledger that are appended in the same way. Figures are messages per
+CPU-second over the client and the bookies, and their ratio in each round; latencies of one
+outstanding message; and of messages at a rate, with a hundred rotations and with none. What a log
+was given is read back, and counted, outside of the time.
+"""
+
+import argparse
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from benchmarks.support import accounting, loads, measuring, reading_back, rounds
+from benchmarks.support.rounds import Sample
+from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.client import Client, Surroundings
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.log.api.log_client import LogClient
+from zonekeeper.log.api.log_writer import LogWriter
+from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.metadata.formats.log_record import LogRules
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.placement.policy.rules import PlacementRules, Policy
+
+QUORUMS: Final = Quorums(ensemble=3, write=3, ack=2)
+SIZES: Final = (100, 1_024)
+MIDDLE: Final = 1_024
+ONE_AT_A_TIME: Final = 500
+#: Messages a second, and for so many seconds, over so many rotations.
+RATE: Final = 1_000
+RATE_SECONDS: Final = 4
+ROTATIONS: Final = 100
+#: How the latencies of one outstanding message are told apart.
+STORED: Final = "stored"
+READABLE: Final = "readable"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What all cases run on."""
+
+    bookies: BookieProcesses
+    client: Client
+    logs: LogClient
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    async def plain(self, size: int, entries: int) -> Sample:
+        """Append entries to a ledger as fast as it takes them."""
+        payload = random.randbytes(size)
+        writer = await self._ledger(payload)
+        sample = await self._timed(
+            size, entries, partial(loads.saturate, [writer], payload, entries)
+        )
+        await reading_back.checked(self.client, [writer], payload, 1 + entries)
+        return sample
+
+    async def log(self, size: int, entries: int) -> Sample:
+        """Append messages to a log as fast as it takes them."""
+        message = LogMessage(payload=random.randbytes(size))
+
+        async def fill(writer: LogWriter) -> None:
+            append = writer.append
+            for _ in range(entries):
+                await append(message)
+            await writer.stored(writer.next_sequence - 1)
+
+        async with self._log(LogRules()) as (name, writer):
+            sample = await self._timed(size, entries, partial(fill, writer))
+        await self._count(name, 1 + entries)
+        return sample
+
+    async def plain_one(self, kind: str) -> Sample:
+        """Append to a ledger, and wait until the entry is stored, or readable."""
+        payload = random.randbytes(MIDDLE)
+        writer = await self._ledger(payload)
+
+        async def one() -> None:
+            await writer.append_and_wait(payload)
+            if kind is READABLE:
+                await writer.tell_confirmed()
+
+        sample = await self._one_at_a_time(one)
+        await writer.close()
+        return sample
+
+    async def log_one(self, kind: str) -> Sample:
+        """Append to a log, and wait until the message is stored, or readable."""
+        message = LogMessage(payload=random.randbytes(MIDDLE))
+        async with self._log(LogRules()) as (_, writer):
+
+            async def one() -> None:
+                await writer.append_and_wait(message, stored=kind is STORED)
+
+            return await self._one_at_a_time(one)
+
+    async def log_at_rate(self, rotations: int) -> Sample:
+        """Append to a log at a rate, over so many rotations."""
+        message, count = LogMessage(payload=random.randbytes(MIDDLE)), RATE * RATE_SECONDS
+        rules = LogRules(rotate_messages=count // rotations) if rotations else LogRules()
+        latencies: list[float] = []
+
+        async def hear(writer: LogWriter, sequence: int, meant: float) -> None:
+            await writer.stored(sequence)
+            latencies.append(time.perf_counter() - meant)
+
+        async def load(writer: LogWriter) -> None:
+            began = time.perf_counter()
+            async with asyncio.TaskGroup() as group:
+                for number in range(count):
+                    meant = began + number / RATE
+                    if (early_s := meant - time.perf_counter()) > 0:
+                        await asyncio.sleep(early_s)
+                    group.create_task(hear(writer, await writer.append(message), meant))
+
+        async with self._log(rules) as (name, writer):
+            sample = await self._timed(MIDDLE, count, partial(load, writer))
+        await self._count(name, 1 + count)
+        sample.latencies_s.extend(latencies)
+        return sample
+
+    async def _one_at_a_time(self, one: Callable[[], Awaitable[None]]) -> Sample:
+        latencies: list[float] = []
+
+        async def load() -> None:
+            for _ in range(ONE_AT_A_TIME):
+                began = time.perf_counter()
+                await one()
+                latencies.append(time.perf_counter() - began)
+
+        sample = await self._timed(MIDDLE, ONE_AT_A_TIME, load)
+        sample.latencies_s.extend(latencies)
+        return sample
+
+    async def _timed(self, size: int, entries: int, load: Callable[[], Awaitable[None]]) -> Sample:
+        wall, cpu = time.perf_counter(), self._cpu()
+        await load()
+        wall_s, cpu_s = time.perf_counter() - wall, self._cpu() - cpu
+        return Sample(entries=entries, size_bytes=size, wall_s=wall_s, cpu_s=cpu_s)
+
+    def _cpu(self) -> float:
+        return accounting.cpu_seconds(self.bookies.pids())
+
+    async def _ledger(self, payload: bytes) -> Writer:
+        """Make a ledger with one entry: so it is open at its bookies."""
+        writer = await self.client.create(quorums=QUORUMS)
+        await writer.append_and_wait(payload)
+        return writer
+
+    @asynccontextmanager
+    async def _log(self, rules: LogRules) -> AsyncIterator[tuple[str, LogWriter]]:
+        """Make a log with one message."""
+        name = f"bench/{next(self.numbers)}"
+        await self.logs.create(name, rules)
+        async with self.logs.writer(name) as writer:
+            await writer.append_and_wait(LogMessage(payload=b"first"))
+            yield name, writer
+
+    async def _count(self, name: str, expected: int) -> None:
+        """Check that a log holds as many messages as it was given."""
+        found = 0
+        async for many in self.logs.reader(name).read():
+            found += len(many)
+        if found != expected:
+            raise AssertionError(f"{name} holds {found} messages, and was given {expected}")
+
+
+def cases(bench: Bench, entries: int) -> dict[str, rounds.Case]:
+    """Name all cases."""
+    found: dict[str, rounds.Case] = {}
+    for size in SIZES:
+        found[f"{size} B, ledger"] = partial(bench.plain, size, entries)
+        found[f"{size} B, log"] = partial(bench.log, size, entries)
+    for kind in (STORED, READABLE):
+        found[f"one at a time, {kind}, ledger"] = partial(bench.plain_one, kind)
+        found[f"one at a time, {kind}, log"] = partial(bench.log_one, kind)
+    for rotations in (0, ROTATIONS):
+        found[f"{RATE}/s, {rotations} rotations, log"] = partial(bench.log_at_rate, rotations)
+    return found
+
+
+def report(found: dict[str, list[Sample]]) -> None:
+    """Print the tables."""
+    print(f"\n{'saturation':36}{'k messages/CPU-s':>24}{'k/s':>8}{'CPUs':>6}{'log : ledger':>20}")
+    for size in SIZES:
+        ledger, log = found[f"{size} B, ledger"], found[f"{size} B, log"]
+        for name, samples in (("ledger", ledger), ("log", log)):
+            ratio = rounds.spread(rounds.ratio(log, ledger), 2) if name == "log" else ""
+            print(
+                f"{f'{size} B, {name}':36}"
+                f"{rounds.spread([s.per_cpu_second / 1e3 for s in samples], 2):>24}"
+                f"{median(s.per_second for s in samples) / 1e3:8.2f}"
+                f"{median(s.cpus for s in samples):6.2f}{ratio:>20}"
+            )
+    print(f"\n{'latency, ms':36}{'p50':>24}{'p99':>24}{'ratio':>20}")
+    pairs = [
+        *((f"one at a time, {kind}, ledger", f"one at a time, {kind}, log", 0.5)
+          for kind in (STORED, READABLE)),
+        (f"{RATE}/s, 0 rotations, log", f"{RATE}/s, {ROTATIONS} rotations, log", 0.99),
+    ]  # fmt: skip
+    for one, other, part in pairs:
+        ratios = [
+            b.percentile_ms(part) / a.percentile_ms(part)
+            for a, b in zip(found[one], found[other], strict=True)
+        ]
+        for name in (one, other):
+            said = f"p{part * 100:.0f} {rounds.spread(ratios, 2)}" if name == other else ""
+            p50, p99 = (
+                rounds.spread([s.percentile_ms(p) for s in found[name]], 2) for p in (0.5, 0.99)
+            )
+            print(f"{name:36}{p50:>24}{p99:>24}{said:>24}")
+
+
+async def measured(folder: Path, given: argparse.Namespace) -> dict[str, list[Sample]]:
+    """Start the bookies, and run the rounds."""
+    address = f"sqlite://{folder}/meta.db"
+    bookies = {BookieId(f"bk-{zone}-0"): ZoneName(zone) for zone in ("a", "b", "c")}
+    rules = PlacementRules(zones=tuple(sorted(set(bookies.values()))))
+    await make_cluster(address, Policy(placement=rules, quorums=QUORUMS))
+    with bookie_processes(address, folder, bookies) as running:
+        await asyncio.to_thread(running.start)
+        async with clients.connect(address) as client:
+            surroundings = Surroundings(random.Random(1), lambda: time.time_ns() // 1_000_000)
+            bench = Bench(running, client, LogClient(client, surroundings))
+            return await rounds.run(cases(bench, given.entries), given.rounds, random.Random(1))
+
+
+def main() -> None:
+    """Measure, and print."""
+    measuring.run(__doc__, measured, report)
+
+
+if __name__ == "__main__":
+    main()
