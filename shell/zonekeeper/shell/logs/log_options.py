@@ -23,11 +23,14 @@ _COUNT: Final = click.IntRange(min=1, max=(1 << 63) - 1)
 RULE_OPTIONS: Final = {
     "quorums": "quorums",
     "minimum": "minimum",
+    "downgrade_after_ms": "downgrade-after",
     "rotate_bytes": "rotate-bytes",
     "rotate_messages": "rotate-messages",
     "rotate_after_ms": "rotate-after",
     "keep_ms": "keep-for",
     "keep_bytes": "keep-bytes",
+    "cursor_wait_ms": "cursor-wait",
+    "cursor_wait_bytes": "cursor-wait-bytes",
 }
 
 
@@ -92,11 +95,14 @@ def rules(command: Callable[..., None]) -> Callable[..., None]:
 
     with_rules: Callable[..., None] = called
     for option in (
+        _rule("cursor_wait_bytes", SizeParameter(), "SIZE", "Trim so much later for a cursor."),
+        _rule("cursor_wait_ms", DurationParameter(), "DURATION", "Trim so much later for one."),
         _rule("keep_bytes", SizeParameter(), "SIZE", "Trim what is beyond so many bytes."),
         _rule("keep_ms", DurationParameter(), "DURATION", "Trim messages that are older."),
         _rule("rotate_after_ms", DurationParameter(), "DURATION", "Rotate a ledger this old."),
         _rule("rotate_messages", _COUNT, "N", "Rotate a ledger of so many messages."),
         _rule("rotate_bytes", SizeParameter(), "SIZE", "Rotate a ledger of so many bytes."),
+        _rule("downgrade_after_ms", DurationParameter(), "DURATION", "Without full ones so long."),
         _rule("minimum", QuorumsParameter(), "E/W/A", "The least quorums while bookies are away."),
         _rule("quorums", QuorumsParameter(), "E/W/A", "Ensemble, write and ack quorum."),
     ):

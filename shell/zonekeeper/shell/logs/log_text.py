@@ -153,11 +153,14 @@ def _plain_rules(rules: LogRules) -> dict[str, object]:
     return {
         "quorums": None if rules.quorums is None else str(rules.quorums),
         "minimum": None if rules.minimum is None else str(rules.minimum),
+        "downgradeAfterMs": rules.downgrade_after_ms,
         "rotateBytes": rules.rotate_bytes,
         "rotateMessages": rules.rotate_messages,
         "rotateAfterMs": rules.rotate_after_ms,
         "keepMs": rules.keep_ms,
         "keepBytes": rules.keep_bytes,
+        "cursorWaitMs": rules.cursor_wait_ms,
+        "cursorWaitBytes": rules.cursor_wait_bytes,
     }
 
 
