@@ -31,7 +31,7 @@ EXTRA_OF = {
 }
 
 #: Rooms of the shell that need another extra beside the shell's: the client's, or the bookie's.
-REACH_CLUSTERS = ("reaching", "reports", "commands", "local", "demo", "console")
+REACH_CLUSTERS = ("reaching", "reports", "commands", "logs", "local", "demo", "console")
 
 IMPORT_ALL = """
 import importlib, importlib.abc, json, sys
