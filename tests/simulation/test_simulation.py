@@ -28,6 +28,12 @@ SHORT = [name for name, profile in PROFILES.items() if not profile.is_long]
 #: The lane's fresh seeds, in parts that processes share, and what must have happened in a part:
 #: five standard deviations less than on the average, for no run shall fail by chance.
 PARTS = 20
+#: What fits into the lane's time since logs are played, too; the other parts are `make test-long`.
+PARTS_NOT_LONG = 6
+IN_PARTS = [
+    pytest.param(part, marks=() if part < PARTS_NOT_LONG else pytest.mark.long)
+    for part in range(PARTS)
+]
 SEEDS_A_PART = 250
 FAULTS_A_PART = 1_000
 ACKED_A_PART = 8_000
@@ -153,7 +159,7 @@ def test_seeds_that_once_found_something_find_it_no_more(profile: str) -> None:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", IN_PARTS)
 def test_fresh_seeds_keep_every_promise(
     part: int, record_property: Callable[[str, object], None]
 ) -> None:

@@ -16,7 +16,7 @@ from tests.shell.ledger_world import ZONES, frozen
 from tests.shell.log_world import call, data, done, filled, lines, refused
 from tests.support.bookie_processes import BookieProcesses
 from tests.support.ready_processes import SHELL
-from zonekeeper.log import LogMessage, LogRules, connect
+from zonekeeper.log import LogMessage, LogRules, blocking, connect
 from zonekeeper.log.formats import batches
 from zonekeeper.wire.formats.entries import PAYLOAD_BYTES_MAX
 
@@ -189,7 +189,11 @@ def test_a_log_is_shown_as_it_is(address: str) -> None:
 
 
 def test_a_long_log_has_pages_which_are_shown_if_asked_for(address: str) -> None:
-    filled(address, "pages", 140, "--rotate-messages", "2")
+    with blocking.connect(address) as logs:
+        logs.create("pages")
+        for _ in range(66):  # each writer has a ledger of its own
+            with logs.writer("pages") as writer:
+                writer.append(LogMessage(payload=b"x"))
     found, whole = data(address, "show", "pages"), data(address, "show", "pages", "--all")
     assert isinstance(found["ledgers"], list)
     assert isinstance(whole["ledgers"], list)
