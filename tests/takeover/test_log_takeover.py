@@ -293,7 +293,7 @@ def play(bookies: BookieProcesses, seed: int) -> list[str]:
     return game.reached
 
 
-# Long until it is known why game 1 did not end in time in one run beside other load, while three others passed.
+# Long until it is known why game 1 once did not end in time beside other load; three others passed.
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(GAMES))
 def test_contenders_for_a_log_lose_nothing_and_one_wins(
