@@ -171,20 +171,14 @@ class LogReader:
                     async for one in many:
                         sequence = one.sequence + len(one.batch)
                         yield one
-            except (errors.LogDamaged, client_errors.ClientError) as error:
-                await self._check_kept(ledger.id, error)
+            except (errors.LogDamaged, client_errors.ClientError):
+                await locating.check_kept(self._client, self.name, ledger.id)
                 raise
             if ledger.end is None:
                 if not follow:
                     return
                 record = await self._settled(record, ledger.id)
             following, start = LedgerId(ledger.id + 1), None
-
-    async def _check_kept(self, ledger_id: LedgerId, error: Exception) -> None:
-        """Raise ``LogTrimmed`` if a ledger cannot be read because it was trimmed meanwhile."""
-        record = await self._record()
-        if record.start is not None and ledger_id < record.start.ledger:
-            raise locating.trimmed(self.name, record, f"ledger {ledger_id}") from error
 
     def _lacking(self, now: LogRecord, start: MessageId) -> Trouble:
         """Give the error for a message whose ledger the log does not have, or not any more."""
