@@ -4,16 +4,13 @@ A guard reads files only and returns one line an offence, ``path: what is wrong`
 a clean house. ``test_guards_bite.py`` plants an offence for each and expects it to be caught.
 """
 
-import ast
-import functools
 import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from tests.repo import lane_guards, page_guards
+from tests.repo import lane_guards, page_guards, parsed
 
 #: From the top of the house to the bottom; a folder appears with its first code.
 COMPONENTS = (
@@ -75,34 +72,6 @@ def tracked_text(root: Path) -> Iterator[tuple[str, str]]:
                     yield name, path.read_bytes().decode("utf-8")
                 except UnicodeDecodeError:
                     yield name, "\x00"
-
-
-class Function(NamedTuple):
-    """A function of a module, and the lines of the imports inside it."""
-
-    name: str
-    line: int
-    lines: int
-    imports: tuple[int, ...]
-
-
-@functools.cache
-def functions(text: str) -> tuple[Function, ...]:
-    """List the functions of a module; each text is parsed once, however many copies there are."""
-    return tuple(
-        Function(
-            name=node.name,
-            line=node.lineno,
-            lines=(node.end_lineno or node.lineno) - node.lineno + 1,
-            imports=tuple(
-                inside.lineno
-                for inside in ast.walk(node)
-                if isinstance(inside, ast.Import | ast.ImportFrom)
-            ),
-        )
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
 
 
 def no_stray_init(root: Path) -> list[str]:
@@ -171,7 +140,7 @@ def sizes(root: Path) -> list[str]:
         offences += [
             f"{name}:{function.line}: {function.name} has {function.lines} lines, "
             f"the end is {FUNCTION_LINES_MAX}"
-            for function in functions(text)
+            for function in parsed.functions(text)
             if function.lines > FUNCTION_LINES_MAX
         ]
     return offences
@@ -196,7 +165,9 @@ def no_local_imports(root: Path) -> list[str]:
     return [
         f"{name}:{line}: an import inside a function"
         for name, path in sources(root)
-        for line in sorted({at for found in functions(path.read_text()) for at in found.imports})
+        for line in sorted(
+            {at for found in parsed.functions(path.read_text()) for at in found.imports}
+        )
     ]
 
 
@@ -312,7 +283,7 @@ def pure_is_held(root: Path) -> list[str]:
     held = {module for each in contracts["contracts"] for module in each.get("source_modules", [])}
     offences = []
     for name, path in sources(root, COMPONENTS):
-        said = ast.get_docstring(ast.parse(path.read_text())) or ""
+        said = parsed.docstring(path.read_text())
         module = name.removesuffix(".py").partition("/")[2].replace("/", ".")
         parts = module.split(".")
         above = {".".join(parts[:number]) for number in range(1, len(parts) + 1)}
@@ -338,9 +309,8 @@ def class_names_are_unique(root: Path) -> list[str]:
     """A public class has a name of its own in the whole house, so that a name says what it is."""
     found: dict[str, list[str]] = {}
     for name, path in sources(root, COMPONENTS):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found.setdefault(node.name, []).append(name)
+        for each in parsed.public_classes(path.read_text()):
+            found.setdefault(each.name, []).append(name)
     return [
         f"{names[-1]}: the class name {each} stands in {names[0]}, too"
         for each, names in sorted(found.items())
@@ -363,14 +333,10 @@ _BARE_BASES = frozenset({"BaseException", "Exception", "RuntimeError", "ValueErr
 def troubles_have_one_base(root: Path) -> list[str]:
     """What is wrong with the world derives from ``Trouble``; a private exception is caught near."""
     return [
-        f"{name}:{node.lineno}: {node.name} derives from no Trouble (placement/base/troubles.py)"
+        f"{name}:{each.line}: {each.name} derives from no Trouble (placement/base/troubles.py)"
         for name, path in sources(root, COMPONENTS)
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.ClassDef)
-        and not node.name.startswith("_")
-        and node.name not in OTHER_EXCEPTIONS
-        and node.bases
-        and {ast.unparse(base) for base in node.bases} <= _BARE_BASES
+        for each in parsed.public_classes(path.read_text())
+        if each.name not in OTHER_EXCEPTIONS and each.bases and each.bases <= _BARE_BASES
     ]
 
 
@@ -384,16 +350,9 @@ def command_lines_have_rooms(root: Path) -> list[str]:
         f"{name}: {imported} is imported in rooms named commands, and in the shell"
         for name, path in sources(root, COMPONENTS)
         if not name.startswith("shell/") and "commands" not in (path.stem, path.parent.name)
-        for node in ast.walk(ast.parse(path.read_text()))
-        for imported in _imported(node)
+        for imported in parsed.imports(path.read_text())
         if imported.partition(".")[0] in OF_COMMAND_LINES
     ]
-
-
-def _imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
 
 
 _PAGE = re.compile(r"(?<![\w/.}*-])((?:\.{0,2}/)?[\w-][\w./-]*\.md)\b")

@@ -4,12 +4,13 @@ Like those of ``guards``: each is a function from a checkout to its offences. A 
 from the top of the checkout, or below a component's ``zonekeeper/``: ``wire/lanes/lanes.py``.
 """
 
-import ast
 import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.repo import parsed
 
 ARCHITECTURE_BYTES_MAX = 10_240
 #: The pages of which every path is looked for.
@@ -177,7 +178,7 @@ def _is_test(name: str) -> bool:
 
 
 def _says_something(path: Path) -> bool:
-    return bool(ast.get_docstring(ast.parse(path.read_text())))
+    return bool(parsed.docstring(path.read_text()))
 
 
 GUARDS: tuple[Guard, ...] = (

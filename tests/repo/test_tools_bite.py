@@ -26,7 +26,7 @@ sys.exit(cli.lint_imports())
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    return checkout.copy_to(tmp_path)
+    return checkout.linked_to(tmp_path)
 
 
 def lint_imports(house: Path) -> subprocess.CompletedProcess[str]:

@@ -37,7 +37,7 @@ def test_the_map_is_fresh() -> None:
 
 
 def test_a_new_module_and_a_new_import_make_it_stale(tmp_path: Path) -> None:
-    house = checkout.copy_to(tmp_path)
+    house = checkout.linked_to(tmp_path)
     assert make.stale(house) == []
     room = "placement/zonekeeper/placement/zones"
 
