@@ -9,6 +9,7 @@ from typing import Final
 from tests.simulation import history as seen
 from tests.simulation.actors import Observer
 from tests.simulation.gates import Gates
+from tests.simulation.log_eyes import LogEyes
 from tests.simulation.machine import Machine
 from tests.simulation.menders import Marks
 from tests.simulation.surroundings import ROOT, Surroundings
@@ -45,6 +46,7 @@ class Eyes:
         self._recorded_ms: dict[LedgerId, int] = {}
         self._observer = observer
         self._gates = gates
+        self._log = LogEyes(around) if around.scenario.log_writers else None
 
     def changed(self, change: Change) -> None:
         """Hear of a change in the metadata service."""
@@ -53,6 +55,8 @@ class Eyes:
         for path in change.before:
             if self._gates is not None:
                 self._gates.changed(path)
+            if self._log is not None:
+                self._log.changed(path, self._node(path))
             if not path.startswith(ROOT + "/"):
                 continue
             if path.startswith(_DRAWN) and self._around.from_before:
@@ -113,7 +117,9 @@ class Eyes:
         metadata = None if node is None or not node.value else ledger_format.parse(node.value)
         copies: tuple[int, ...] = ()
         if metadata is None:
-            self._observer.ledgers.pop(ledger_id, None)
+            gone = self._observer.ledgers.pop(ledger_id, None)
+            if self._log is not None and gone is not None:
+                self._log.gone(ledger_id, gone)
         else:
             self._recorded_ms.setdefault(ledger_id, self._around.now_ms())
             if self._around.scenario.log_writers and ledger_id not in self._observer.ledgers:

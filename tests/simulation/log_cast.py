@@ -2,17 +2,23 @@
 
 from typing import Final
 
+NAME: Final = "simulated/log"
+#: That of all consumers: they take it from each other.
+CURSOR: Final = "consumers"
+
 #: Beside the writers.
-READERS: Final = 2
-OTHERS: Final = ("log-trimmer-0", "log-fencer-0")
+OTHERS: Final = (
+    "log-reader-0",
+    "log-consumer-0",
+    "log-consumer-1",
+    "log-owner-0",
+    "log-fencer-0",
+    "log-keeper-0",
+)
 
 
 def names(writers: int) -> list[str]:
     """Give the names of all actors; no writer: there is no log."""
     if not writers:
         return []
-    return [
-        *(f"log-writer-{number}" for number in range(writers)),
-        *(f"log-reader-{number}" for number in range(READERS)),
-        *OTHERS,
-    ]
+    return [*(f"log-writer-{number}" for number in range(writers)), *OTHERS]

@@ -6,6 +6,10 @@ Each message carries the name of the writer that appended it, and a number, so n
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from zonekeeper.metadata.formats.log_record import LogRecord
+from zonekeeper.metadata.logs.log_cursor import CursorMark
+from zonekeeper.placement.base.ids import LedgerId
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOpened:
@@ -68,9 +72,9 @@ class LogEndSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTrimWanted:
-    """A person is about to have all messages before this one forgotten."""
+    """A person is about to have messages forgotten: those before a sequence, or any (None)."""
 
-    sequence: int
+    sequence: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,50 @@ class LogFailed:
     who: str
     error: str
     retryable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecorded:
+    """The store has another record of the log; None: it has none."""
+
+    record: LogRecord | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLedgerGone:
+    """A ledger that was made for an incarnation of the log, at an epoch, is deleted."""
+
+    ledger: LedgerId
+    log: str | None
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLedgerSwept:
+    """The log keeper is about to delete such a ledger."""
+
+    ledger: LedgerId
+    log: str | None
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorRecorded:
+    """The store has another mark of the cursor; None: it has none."""
+
+    mark: CursorMark | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorWanted:
+    """A consumer is about to set its cursor: forward to a sequence, or anywhere (``seeks``).
+
+    ``sequence`` None: the consumer does not know where that is.
+    """
+
+    who: str
+    sequence: int | None
+    seeks: bool
 
 
 LogSight: TypeAlias = (
@@ -92,4 +140,9 @@ LogSight: TypeAlias = (
     | LogEndSeen
     | LogTrimWanted
     | LogFailed
+    | LogRecorded
+    | LogLedgerGone
+    | LogLedgerSwept
+    | CursorRecorded
+    | CursorWanted
 )

@@ -21,9 +21,11 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
+from heapq import heappush
 from random import Random
 from typing import Final, TypeVar, TypeVarTuple
 
+from tests.simulation.patching import Patch, patched
 from tests.support.virtual_time import EndlessError, Timer, Turn, VirtualTimeLoop
 
 T = TypeVar("T")
@@ -50,7 +52,7 @@ class Process:
     def __init__(self, name: str, clock: Clock = _TRUE) -> None:
         self.name = name
         self.clock = clock
-        self.ready: deque[Handle] = deque()
+        self.ready: deque[Turn] = deque()
         self.paused = False
         self.context = copy_context()
         self.context.run(_PROCESS.set, self)
@@ -139,8 +141,8 @@ class SimulatedLoop(VirtualTimeLoop):
         if process.ready and process not in self._runnable:
             self._runnable.append(process)
 
-    def _place(self) -> float:
-        return self._chance.random()
+    def _set_timer(self, at_s: float, timer: Timer) -> None:
+        heappush(self._timers, (at_s, self._chance.random(), next(self._timer_numbers), timer))
 
     def _come_due(self, timer: Timer) -> None:
         process = timer.context.get(_PROCESS, self._world)
@@ -167,7 +169,14 @@ class SimulatedLoop(VirtualTimeLoop):
                 runnable[at] = runnable[-1]
                 runnable.pop()
             if not handle._cancelled:
-                handle._run()
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001 as asyncio does: the loop goes on
+                    self.call_exception_handler(
+                        {"message": "a callback failed", "exception": error}
+                    )
 
     def _note_failure(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
         del loop
@@ -199,7 +208,8 @@ def run(world: SimulatedLoop, main: Coroutine[None, None, T]) -> T:
     gc.disable()
     asyncio.set_event_loop(world)
     try:
-        return world.run_until_complete(main)
+        with patched(_known(world)):
+            return world.run_until_complete(main)
     finally:
         _cancel_all(world)
         world.run_until_complete(world.shutdown_asyncgens())
@@ -207,6 +217,19 @@ def run(world: SimulatedLoop, main: Coroutine[None, None, T]) -> T:
         world.close()
         if collecting:
             gc.enable()
+
+
+def _known(world: SimulatedLoop) -> list[Patch]:
+    """Let all code know the loop that runs.
+
+    asyncio compares the id of this operating system process at each question, which is a call into
+    the kernel: it is asked ten thousand times a seed.
+    """
+
+    def running() -> SimulatedLoop:
+        return world
+
+    return [(asyncio, "get_running_loop", running), (asyncio.events, "get_running_loop", running)]
 
 
 def _cancel_all(world: SimulatedLoop) -> None:

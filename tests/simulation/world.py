@@ -118,7 +118,7 @@ def run(scenario: Scenario) -> Outcome:
         window = (recovery, "WINDOW_ENTRIES", scenario.window_entries)
         copied = (copying, "WINDOW_ENTRIES", scenario.window_entries)
         frames = (reading, "FRAMES_MAX", scenario.frames_a_reply or reading.FRAMES_MAX)
-        with patched([*REMEMBERED, window, copied, frames]):
+        with patched([*REMEMBERED, window, copied, frames, *log_actors.KEPT]):
             loop.run(simulated, world.live())
     except EndlessError as error:
         world.broke(str(error))

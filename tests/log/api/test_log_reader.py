@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Coroutine
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
 import pytest
@@ -35,6 +35,7 @@ from zonekeeper.metadata.formats.log_record import (
     LogDeleting,
     LogRules,
     LogWriterMark,
+    OtherIncarnation,
 )
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
@@ -345,7 +346,23 @@ async def test_a_follower_of_a_log_that_is_made_anew_is_told(lab: Lab) -> None:
         tail = tasks.create_task(outcome(followed(lab, "tail", 4)))
         await asyncio.sleep(1)
         await made_anew()
-    assert tail.result() in ("LogDamaged", "LogDeleting", "NoLogError")
+    assert tail.result() in ("OtherIncarnation", "LogDeleting", "NoLogError")
+
+
+@played()
+async def test_a_reader_whose_log_was_made_anew_hears_of_it_and_not_of_damage(lab: Lab) -> None:
+    """Its ledgers are gone, and the record of the name is that of another log."""
+    await create(lab, SHORT)
+    await fill(lab, 0, 30, "writer")
+    async with lab.client("owner") as client:
+        owner = LogClient(client, Surroundings(random.Random(1), lambda: 1))
+        async with aclosing(LogReader(client, NAME).read()) as many:
+            await anext(many)
+            await owner.delete(NAME)
+            await owner.create(NAME)
+            with pytest.raises(OtherIncarnation, match="deleted, and made anew"):
+                async for _ in many:
+                    pass
 
 
 async def outcome(work: Coroutine[None, None, list[int]]) -> str:

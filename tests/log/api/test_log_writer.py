@@ -20,14 +20,21 @@ from tests.log.logging_lab import (
     record_of,
     writing,
 )
+from tests.simulation.patching import patched
 from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.base.errors import MetadataFailed
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base.errors import LogDamaged, LogEnded, NotAppended
 from zonekeeper.log.formats.batches import BODY_BYTES_MAX
 from zonekeeper.log.formats.messages import BadMessageError, LogMessage
 from zonekeeper.log.sessions import chain
-from zonekeeper.metadata.formats.log_record import LogClaim, LogTaken, LogWriterMark
+from zonekeeper.metadata.formats.log_record import (
+    LogClaim,
+    LogDeleting,
+    LogTaken,
+    LogWriterMark,
+)
 from zonekeeper.metadata.logs import logs
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.metadata.stores.memory import ExchangeLoss, Passage, RequestKind
@@ -281,6 +288,26 @@ async def test_a_ledger_that_somebody_deleted_is_named(lab: Lab) -> None:
             async with writing(client, "after"):
                 pass
         assert (await record_of(lab)).ledgers[-1].id == gone
+
+
+@played()
+async def test_a_writer_whose_log_is_deleted_as_it_settles_hears_of_it_and_not_of_damage(
+    lab: Lab,
+) -> None:
+    await create(lab)
+    async with lab.client() as client:
+        held = await chain.claimed(client, NAME, LogWriterMark(token="dies"))
+        (await held.next_ledger()).halt()
+        late = await chain.claimed(client, NAME, LogWriterMark(token="late"))
+        opened = client.open
+
+        async def deleted_before(ledger_id: int, *, recover: bool) -> Reader:
+            await logs.begin_deletion(client.cluster, NAME, held.record.id)
+            await client.delete(ledger_id)
+            return await opened(ledger_id, recover=recover)
+
+        with patched([(client, "open", deleted_before)]), pytest.raises(LogDeleting):
+            await late.settle()
 
 
 @played()

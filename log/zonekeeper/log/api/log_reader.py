@@ -19,7 +19,12 @@ from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.packing import packers
 from zonekeeper.log.sessions import locating
 from zonekeeper.log.writing import joining
-from zonekeeper.metadata.formats.log_record import LogDeleting, LogLedger, LogRecord
+from zonekeeper.metadata.formats.log_record import (
+    LogDeleting,
+    LogLedger,
+    LogRecord,
+    OtherIncarnation,
+)
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
 from zonekeeper.placement.base.ids import EntryId, LedgerId
@@ -282,7 +287,7 @@ class LogReader:
             await self._record_written(record)
             now = await self._record()
         if now.id != record.id:
-            raise errors.LogDamaged(
+            raise OtherIncarnation(
                 f"log {self.name} was deleted, and made anew: {record.id} is now {now.id}; begin "
                 "to read the new one"
             )

@@ -251,12 +251,16 @@ class LedgerChain:
     async def _closed(self, record: LogRecord, ledger: LogLedger) -> ClosedLedger:
         """Close a ledger, and read what says how it ended; no batch of one that is no part."""
         try:
-            reader = await self._client.open(ledger.id, recover=True)
+            return await self._read_closed(record, ledger)
         except client_errors.NoSuchLedger as error:
+            await self._look()  # the log was taken or deleted meanwhile: then that is raised
             raise LogDamaged(
                 f"ledger {ledger.id} is in the record of log {self.name}, and was deleted by "
                 "another program: the messages in it are lost; nothing was changed"
             ) from error
+
+    async def _read_closed(self, record: LogRecord, ledger: LogLedger) -> ClosedLedger:
+        reader = await self._client.open(ledger.id, recover=True)
         last = reader.last_confirmed
         if last == NO_ENTRY:
             return ClosedLedger(last_entry=NO_ENTRY, size_bytes=0)

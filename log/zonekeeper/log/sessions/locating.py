@@ -16,7 +16,12 @@ from zonekeeper.log.base.errors import LogDamaged, LogTrimmed, NotInLog
 from zonekeeper.log.formats import batches
 from zonekeeper.log.formats.batches import MessageBatch
 from zonekeeper.log.packing import packers
-from zonekeeper.metadata.formats.log_record import LogDeleting, LogLedger, LogRecord
+from zonekeeper.metadata.formats.log_record import (
+    LogDeleting,
+    LogLedger,
+    LogRecord,
+    OtherIncarnation,
+)
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
 from zonekeeper.placement.base.ids import EntryId, LedgerId
@@ -38,12 +43,25 @@ async def reader_of(client: Client, name: str, ledger_id: LedgerId) -> Reader:
 
 
 async def check_kept(client: Client, name: str, ledger_id: LedgerId) -> None:
-    """Raise ``LogTrimmed`` if a ledger is below the log's start now, ``LogDeleting`` if all are."""
+    """Raise why a ledger is gone, if it is no part of the log any more.
+
+    ``LogTrimmed``: it is below the start. ``LogDeleting`` and ``OtherIncarnation``: the log was
+    deleted. So a ledger that is lost, and that nobody meant to lose, is told from them.
+    """
     record = await logs.find(client.cluster, name)
     if record.deleting:
         raise LogDeleting(f"log {name} is being deleted; nothing more was read")
     if record.start is not None and ledger_id < record.start.ledger:
         raise trimmed(name, record, f"what is in ledger {ledger_id}")
+    async with aclosing(logs.ledgers(client.cluster, name, record, ledger_id)) as every:
+        async for one in every:
+            if one.id == ledger_id:
+                return
+            break
+    raise OtherIncarnation(
+        f"log {name} was deleted, and made anew: the log of that name does not have ledger "
+        f"{ledger_id}; nothing more was read; begin to read the new one"
+    )
 
 
 async def entry_of(reader: Reader, entry_id: EntryId) -> bytes:
