@@ -16,6 +16,8 @@ from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.formats.openings import LogOpening
 from zonekeeper.log.sessions.chain import LedgerChain
+from zonekeeper.log.sessions.log_writing import LogWriting
+from zonekeeper.log.sessions.rotating import Rotation
 from zonekeeper.log.sessions.running import RunningLedger
 from zonekeeper.log.writing import joining
 from zonekeeper.log.writing.joining import ClosedLedger
@@ -91,17 +93,17 @@ def _an_id_before_it_is_readable() -> Sequence[Patch]:
 
 
 def _shown_before_the_old_ledger_has_its_end() -> Sequence[Patch]:
-    def to_tell(self: LogWriter) -> int:
-        return min(self._wanted, self._unsent.given)
+    def to_tell(self: LogWriting) -> int:
+        return min(self._state.wanted, self._state.unsent.given)
 
-    return [(LogWriter, "_to_tell", property(to_tell))]
+    return [(LogWriting, "_to_tell", property(to_tell))]
 
 
 def _a_fence_is_a_takeover() -> Sequence[Patch]:
-    async def advance(self: LogWriter) -> bool:
-        raise LogTaken(f"log {self.name}: its ledger was fenced")
+    async def advance(self: LogWriting) -> bool:
+        raise LogTaken(f"log {self._state.name}: its ledger was fenced")
 
-    return [(LogWriter, "_advance", advance)]
+    return [(LogWriting, "_advance", advance)]
 
 
 def _ends_are_noted_before_the_drop() -> Sequence[Patch]:
@@ -142,13 +144,13 @@ def _a_tail_skips_a_ledger() -> Sequence[Patch]:
 
 
 def _ends_are_noted_before_the_old_ledger_is_confirmed() -> Sequence[Patch]:
-    original = LogWriter._finish
+    original = Rotation._finish
 
-    async def finish(self: LogWriter, old: RunningLedger) -> None:
-        await self._chain.end(old.id, old.tally.end())
+    async def finish(self: Rotation, old: RunningLedger) -> None:
+        await self._state.chain.end(old.id, old.tally.end())
         await original(self, old)
 
-    return [(LogWriter, "_finish", finish)]
+    return [(Rotation, "_finish", finish)]
 
 
 def _dropped_ledgers_stay_in_the_store() -> Sequence[Patch]:

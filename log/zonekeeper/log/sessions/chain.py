@@ -32,7 +32,7 @@ from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base.errors import LogDamaged
 from zonekeeper.log.formats import openings
 from zonekeeper.log.formats.openings import ChainedOpening, Predecessor
-from zonekeeper.log.sessions import locating
+from zonekeeper.log.sessions import locating, trimming
 from zonekeeper.log.writing import joining
 from zonekeeper.log.writing.downgrading import Downgrading
 from zonekeeper.log.writing.joining import ClosedLedger
@@ -195,7 +195,7 @@ class LedgerChain:
     async def _delete(self, ledger_id: LedgerId) -> None:
         """Delete a ledger that is no part of the log; one that stays is an orphan, and no harm."""
         try:
-            await self._client.delete(ledger_id, by="log")
+            await self._client.delete(ledger_id, by=trimming.DELETER)
         except Trouble as error:
             _logger.warning("log %s: ledger %d is left over: %s", self.name, ledger_id, error)
 
@@ -208,7 +208,7 @@ class LedgerChain:
                     self.record = await logs.add(cluster, self.name, self._claim, writer.ledger_id)
             except LedgerTooLow:
                 writer.halt()
-                await self._client.delete(writer.ledger_id, by="log")
+                await self._client.delete(writer.ledger_id, by=trimming.DELETER)
                 if attempts_left == 0:
                     raise
             except BaseException:

@@ -1,0 +1,191 @@
+"""The tasks of a log's writer: send, hear of acknowledgements, tell readers, rotate, settle.
+
+From the change of ledgers on all batches go to the new one, whose opening names the last entry that
+was sent to the old one. A message of the new ledger is acknowledged only when all of the old one
+is. The old ledger's end is put into the record then, and only behind an end do readers look into
+the next ledger. So no reader sees a message that could still be dropped, nothing is in the log
+twice, and nothing is out of order.
+
+A ledger that fails does not end the writer. While the record names this writer, the writer recovers
+what has no end, sends again exactly what the log turned out not to hold, and goes on in a new
+ledger. The writer ends for good when the record names another one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from zonekeeper.client.base import errors as client_errors
+from zonekeeper.log.formats import batches
+from zonekeeper.log.sessions import pausing
+from zonekeeper.log.sessions.pausing import GrowingPause
+from zonekeeper.log.sessions.rotating import Rotation
+from zonekeeper.log.sessions.running import RunningLedger
+from zonekeeper.log.sessions.writing_state import WritingState
+from zonekeeper.metadata.store.background import alongside
+from zonekeeper.placement.base.troubles import Trouble
+
+#: While so many batches are on their way, messages wait for the next one and fill it.
+IN_FLIGHT_MAX: Final = 3
+
+_logger = logging.getLogger(__name__)
+
+
+class LogWriting:
+    """The writing of one log."""
+
+    def __init__(self, state: WritingState, wall_ms: Callable[[], int]) -> None:
+        self._state = state
+        self._wall_ms = wall_ms
+        self._last_wall_ms = 0
+
+    async def run(self) -> None:
+        """Carry out the writing, until the writer is closed or has lost the log."""
+        state = self._state
+        state.budget.listen(state.ring)
+        try:
+            await self._write()
+        except Trouble as error:
+            state.failure = error
+            state.halt()
+        except BaseException:
+            state.halt()
+            raise
+        finally:
+            state.end()
+
+    async def _write(self) -> None:
+        state = self._state
+        while True:
+            try:
+                async with alongside() as group:
+
+                    def hear(ledger: RunningLedger, group: asyncio.TaskGroup = group) -> None:
+                        group.create_task(self._hear(ledger))
+
+                    group.create_task(self._send())
+                    group.create_task(self._tell())
+                    group.create_task(Rotation(state, hear).run())
+                    hear(state.ledger)
+                await state.ledger.writer.close()
+            except client_errors.ClientError as error:
+                # What becomes of it is for the settling to say, and for the record.
+                _logger.warning("log %s: its ledgers are settled: %s", state.name, error)
+                state.halt()
+            if not await self._advance():
+                return
+
+    async def _advance(self) -> bool:
+        """Settle the ledgers, and begin the next one; False: the writer is closing, and is done."""
+        state, pause = self._state, GrowingPause()
+        while True:
+            try:
+                await state.chain.settle()
+                state.settled()
+                if state.all_sent:
+                    return False
+                next_ledger = await state.chain.next_ledger()
+            except Trouble as error:
+                if not error.retryable and not isinstance(error, client_errors.WriterStopped):
+                    raise
+                _logger.warning("log %s: its next ledger waits: %s", state.name, error)
+                await pause.wait()
+            else:
+                state.begin(state.running(next_ledger, state.chain.next_sequence))
+                return True
+
+    async def _send(self) -> None:
+        """Send what is pending, until the writer closes; change ledgers when the next one is there.
+
+        Only this task sends, and it alone changes the ledger: so what was sent to a ledger before
+        the change is all that it ever gets.
+        """
+        state = self._state
+        while True:
+            while (
+                state.unsent.has_unsent and state.unsent.in_flight(state.ledger.id) < IN_FLIGHT_MAX
+            ):
+                await self._change()
+                await self._send_one()
+            if state.all_sent:
+                state.ledger.sealed = True
+                state.ring()
+                return
+            await self._change()
+            await state.change()
+
+    async def _change(self) -> None:
+        """Go on in the ledger that was made ahead, if there is one."""
+        state = self._state
+        if state.ahead is None:
+            return
+        old = state.ledger
+        opening = state.chain.opening(old.tally.following, old.tally.predecessor)
+        await state.ahead.append(opening)
+        ledger = state.running(state.ahead, old.tally.following)
+        state.ahead, state.old, old.sealed = None, old, True
+        state.begin(ledger)
+
+    async def _send_one(self) -> None:
+        state = self._state
+        self._last_wall_ms = max(self._last_wall_ms, self._wall_ms())
+        batch, tally = state.unsent.take(), state.ledger.tally
+        raw = batches.build(batch.many, place=batch.first - tally.first, wall_ms=self._last_wall_ms)
+        try:
+            entry = await state.ledger.writer.append(raw)
+        except BaseException:
+            state.unsent.put_back(batch)
+            raise
+        state.unsent.sent(batch, state.ledger.id, entry)
+        tally.sent(entry, messages=len(batch.many), size_bytes=len(raw), wall_ms=self._last_wall_ms)
+        state.ring()
+
+    async def _hear(self, ledger: RunningLedger) -> None:
+        """Hear of a ledger's acknowledgements, until it has confirmed all that it will get."""
+        state = self._state
+        first_sent = partial(state.unsent.first_sent, ledger.id)
+        while True:
+            await state.until(lambda: first_sent() is not None or state.is_confirmed(ledger))
+            if (entry := first_sent()) is None:
+                return
+            await ledger.writer.flushed(entry)
+            state.unsent.confirmed(ledger.id, ledger.writer.last_confirmed)
+            state.progressed()
+
+    async def _tell(self) -> None:
+        """Make readers see what calls wait for, until the last ledger has confirmed all.
+
+        Of the present ledger they see nothing while the one before has no end in the record.
+        """
+        state = self._state
+        while True:
+            await state.until(
+                lambda: state.is_confirmed(state.ledger) or state.visible < self._to_tell
+            )
+            if state.is_confirmed(state.ledger):
+                return
+            ledger, upto = state.old or state.ledger, self._to_tell
+            state.told = ledger
+            try:
+                await ledger.writer.tell_confirmed()
+            except client_errors.LacNotTold as error:
+                _logger.warning("log %s: %s", state.name, error)
+                await asyncio.sleep(pausing.PAUSE_S)
+            else:
+                state.shown(upto)
+            finally:
+                state.told = None
+                state.ring()
+
+    @property
+    def _to_tell(self) -> int:
+        """What a call waits for, and could be told now: messages below this sequence."""
+        state = self._state
+        wanted = min(state.wanted, state.unsent.acked)
+        if state.old is None:
+            return wanted
+        if state.is_confirmed(state.old):
+            return state.visible  # it is being closed, and readers will see all of it
+        return min(wanted, state.old.tally.following)

@@ -1,0 +1,175 @@
+"""What the tasks of a log's writer share, and what calls of an application wait for.
+
+A batch goes to ``ledger``. At a rotation the ledger behind it is made ahead, and then becomes
+``ledger``, while the one before stays in ``old`` until its end is in the record. Whatever a task
+changes here, it rings, so that the others look again. A call that waits for a message is not woken
+by that: it has a future, which is done when its message has come so far.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from zonekeeper.client.api.writer import Writer
+from zonekeeper.client.base.waiters import Waiters
+from zonekeeper.log.base import errors
+from zonekeeper.log.sessions.chain import LedgerChain
+from zonekeeper.log.sessions.running import RunningLedger
+from zonekeeper.log.writing.budget import LogBudget
+from zonekeeper.log.writing.tally import LedgerTally
+from zonekeeper.log.writing.unsent import Unsent
+from zonekeeper.metadata.formats.log_record import LogTaken
+from zonekeeper.placement.base.troubles import Trouble
+
+
+class WritingState:
+    """The state of one log's writing."""
+
+    def __init__(self, held: LedgerChain, first: Writer, budget: LogBudget) -> None:
+        self.chain = held
+        self.budget = budget
+        self.unsent = Unsent(held.next_sequence)
+        #: Messages below this sequence are seen by every reader that looks from now on.
+        self.visible = held.next_sequence
+        #: Some call waits until messages below this sequence are visible.
+        self.wanted = 0
+        self.closing = False
+        self.ended = False
+        self.failure: Trouble | None = None
+        #: The ledger that batches are sent to.
+        self.ledger = self.running(first, held.next_sequence)
+        #: The one before it, while it has no end in the record.
+        self.old: RunningLedger | None = None
+        #: The one behind it: it is in the record, and nothing is written to it.
+        self.ahead: Writer | None = None
+        #: The ledger whose last confirmed entry is being told to readers.
+        self.told: RunningLedger | None = None
+        #: What of the budget this log has.
+        self._held_bytes = 0
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._for_stored, self._for_visible = Waiters(self._loop), Waiters(self._loop)
+        #: Rings when the ledger is old enough for a rotation.
+        self._timer = self._loop.call_at(self.ledger.old_s, self.ring)
+
+    @property
+    def name(self) -> str:
+        """The log's name."""
+        return self.chain.name
+
+    @property
+    def all_sent(self) -> bool:
+        """Is the writer closing, and has nothing more to send?"""
+        return self.closing and not self.unsent.has_unsent
+
+    def is_confirmed(self, ledger: RunningLedger) -> bool:
+        """Has a ledger confirmed all that it will ever be sent?"""
+        return ledger.sealed and not self.unsent.in_flight(ledger.id)
+
+    def running(self, writer: Writer, first: int) -> RunningLedger:
+        """Give a ledger with its tally; its first message has a sequence."""
+        opening_bytes = len(self.chain.opening(first, None))  # each is as long as this one
+        tally = LedgerTally(writer.ledger_id, first, opening_bytes)
+        return RunningLedger(writer, tally, self.chain.record.rules)
+
+    def begin(self, ledger: RunningLedger) -> None:
+        """Send to another ledger from now on."""
+        self.ledger = ledger
+        self._timer.cancel()
+        self._timer = self._loop.call_at(ledger.old_s, self.ring)
+        self.ring()
+
+    def halt(self) -> None:
+        """Stop the writing of all ledgers at once."""
+        self.ledger.writer.halt()
+        if self.old is not None:
+            self.old.writer.halt()
+        if self.ahead is not None:
+            self.ahead.halt()
+
+    def end(self) -> None:
+        """Note that nothing is written any more; calls that wait hear why."""
+        self.ended = True
+        self._timer.cancel()
+        self.budget.forget(self.ring)
+        self._hold(0)
+        self._for_stored.wake(self.unsent.given)
+        self._for_visible.wake(self.unsent.given)
+        self.ring()
+
+    # ── what has come how far ──
+
+    def settled(self) -> None:
+        """Note that every ledger has its end in the record."""
+        self.old = self.ahead = None
+        self.unsent.moved(self.chain.next_sequence)
+        self.progressed()
+        self.shown(self.unsent.acked)
+
+    def progressed(self) -> None:
+        """Note that a ledger has confirmed more."""
+        self._hold(self.unsent.used_bytes)
+        self._for_stored.wake(self.unsent.acked - 1)
+        self.ring()
+
+    def shown(self, upto: int) -> None:
+        """Note that readers see the messages below a sequence."""
+        self.visible = max(self.visible, upto)
+        self._for_visible.wake(self.visible - 1)
+        self.ring()
+
+    async def until_stored(self, sequence: int) -> None:
+        """Wait until a message is stored."""
+        if self.unsent.acked <= sequence and not self.ended:
+            await self._for_stored.wait(sequence)
+        if self.unsent.acked <= sequence:
+            raise self.over()
+
+    async def until_visible(self, sequence: int) -> None:
+        """Wait until every reader whose look begins afterwards sees a message."""
+        if self.visible <= sequence and not self.ended:
+            self.wanted = max(self.wanted, sequence + 1)
+            self.ring()
+            await self._for_visible.wait(sequence)
+        if self.visible <= sequence:
+            raise self.over()
+
+    # ── the budget ──
+
+    def has_room(self, size: int) -> bool:
+        """Does a message fit into the budget?"""
+        return self.budget.has_room(size, held_bytes=self._held_bytes)
+
+    def taken(self) -> None:
+        """Note that a message was appended."""
+        self._hold(self.unsent.used_bytes)
+
+    def _hold(self, size_bytes: int) -> None:
+        """Hold so much of the budget."""
+        before, self._held_bytes = self._held_bytes, size_bytes
+        self.budget.change(size_bytes - before)
+
+    # ── waiting ──
+
+    def ring(self) -> None:
+        """Let everything that waits for a change look again."""
+        self._changed.set()
+        self._changed.clear()
+
+    async def change(self) -> None:
+        """Wait until something is rung."""
+        await self._changed.wait()
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so; raises why it will never be, once the writer has ended."""
+        while not is_so():
+            if self.ended:
+                raise self.over()
+            await self._changed.wait()
+
+    def over(self) -> Trouble:
+        """Give the error of a call that comes too late."""
+        if isinstance(self.failure, LogTaken):
+            return LogTaken(f"log {self.name}: {self.failure}")
+        if self.failure is not None:
+            return errors.LogEnded(f"log {self.name}: the writer has ended: {self.failure}")
+        return errors.LogEnded(f"log {self.name}: the writer was closed", maybe_applied=False)
