@@ -62,7 +62,7 @@ def _acknowledged_across_the_switch() -> Sequence[Patch]:
     def confirmed(self: Unsent, ledger: LedgerId, entry: EntryId) -> None:
         original(self, ledger, entry)
         upto = [one.batch.end for one in self._sent if self._is_confirmed(one)]
-        self.acked = max([self.acked, *upto])
+        self.acked = self.stored = max([self.acked, *upto])
 
     return [(Unsent, "confirmed", confirmed)]
 
@@ -76,9 +76,10 @@ def _all_is_sent_again() -> Sequence[Patch]:
         ]
         self._again.extendleft(reversed(again))
         self.given += ledger_end - self.acked
-        self.acked = ledger_end
+        self.acked = self.stored = ledger_end
         self._sent.clear()
-        self._unconfirmed.clear()
+        self._unstored.clear()
+        self._progress.clear()
 
     return [(Unsent, "moved", moved)]
 

@@ -7,7 +7,6 @@ def test_the_numbers_are_a_page_of_metrics() -> None:
     figures = LogFigures()
     figures.writers.messages_total += 3
     figures.writers.downgraded_now = 1
-    figures.acks.observe(0.003)
 
     lines = figures.render().splitlines()
 
@@ -15,13 +14,9 @@ def test_the_numbers_are_a_page_of_metrics() -> None:
     assert "# TYPE zonekeeper_log_writers_messages_total counter" in lines
     assert "zonekeeper_log_writers_downgraded 1" in lines
     assert "# TYPE zonekeeper_log_writers_downgraded gauge" in lines
-    assert 'zonekeeper_log_ack_seconds_bucket{of="batch",le="0.004"} 1' in lines
-    assert 'zonekeeper_log_ack_seconds_bucket{of="batch",le="0.002"} 0' in lines
 
 
 def test_each_client_has_numbers_of_its_own() -> None:
     one, other = LogFigures(), LogFigures()
     one.writers.open_now += 1
-    one.acks.observe(0.001)
     assert other.writers.open_now == 0
-    assert other.acks.samples()[0][-1] == 0

@@ -45,11 +45,11 @@ def test_a_batch_is_bounded_in_bytes_and_messages(monkeypatch: pytest.MonkeyPatc
     assert [len(send(held, at).many) for at in range(3)] == [2, 2, 1]
 
     put(held, 1, 2 * BATCH_BYTES_AIM)
-    assert len(send(held, 4).many) == 1
+    assert len(send(held, 3).many) == 1
 
     monkeypatch.setattr(batches, "MESSAGES_MAX", 7)
     put(held, 10)
-    assert len(send(held, 5).many) == 7
+    assert len(send(held, 4).many) == 7
 
 
 def test_what_is_acknowledged_frees_its_bytes_and_has_an_id() -> None:

@@ -6,23 +6,25 @@ good. ``flushed(sequence)`` waits until every reader whose look begins afterward
 its id. That takes the bookies' knowledge of the last confirmed entry, which is told once for all
 calls that wait.
 
+With deferred sync a message is stored when an ack quorum has it in memory. Then it is lost only if
+this writer ends before ``force``, or ``flushed``, which forces, and so many bookies lose power that
+no ack quorum of disks has it. The end of the writer's block forces everything.
+
 Tasks of the writer carry out everything (``sessions.log_writing``). They change ledgers when one is
 full or fails, and send again what the log turned out not to hold. The writer ends for good when the
 record of the log names another one.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
 from zonekeeper.client.api.client import Client
-from zonekeeper.client.api.writer import Writer
 from zonekeeper.log.base import errors
+from zonekeeper.log.base.log_figures import LogWriterFigures
 from zonekeeper.log.formats import batches
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.sessions import chain
-from zonekeeper.log.sessions.chain import LedgerChain
 from zonekeeper.log.sessions.log_writing import LogWriting
 from zonekeeper.log.sessions.writing_state import WritingState
 from zonekeeper.log.writing.budget import LogBudget
@@ -30,27 +32,31 @@ from zonekeeper.metadata.formats.log_record import LogWriterMark
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.store.background import alongside
 
-#: After so many appended bytes ``append`` yields to the event loop once, or a long run of appends
-#: would keep the loop from sending until the budget is spent.
-TURN_BYTES: Final = 1 << 20
+#: So many messages of a list are taken in one step, if they go into one batch.
+PORTION: Final = 256
 
 
 @asynccontextmanager
-async def opened(
+async def opened(  # noqa: PLR0913 each is a wish of its own, and has a name
     client: Client,
     name: str,
     mark: LogWriterMark,
     wall_ms: Callable[[], int],
     *,
     budget: LogBudget | None = None,
+    figures: LogWriterFigures | None = None,
+    deferred_sync: bool = False,
 ) -> AsyncIterator["LogWriter"]:
     """Open a log for writing, until the block ends; raises ``LogTaken`` if another was faster.
 
     ``mark.token`` was drawn for this call. Without a ``budget`` the writer has one of its own. The
     end of the block closes the writer. Where the block raises, the writer stops at once.
     """
-    held = await chain.claimed(client, name, mark)
-    writer = LogWriter(held, await held.begin(), wall_ms, budget or LogBudget())
+    figures = figures or LogWriterFigures()
+    held = await chain.claimed(client, name, mark, deferred_sync=deferred_sync)
+    figures.takeovers_total += held.was_open
+    state = WritingState(held, await held.begin(), budget or LogBudget(), figures)
+    writer = LogWriter(state, wall_ms)
     async with alongside(writer.run()):
         yield writer
         await writer.close()
@@ -59,18 +65,11 @@ async def opened(
 class LogWriter:
     """The one writer of a log."""
 
-    def __init__(
-        self,
-        held: LedgerChain,
-        first: Writer,
-        wall_ms: Callable[[], int],
-        budget: LogBudget,
-    ) -> None:
-        self._chain = held
-        self._state = WritingState(held, first, budget)
-        self._unsent = self._state.unsent
-        self._writing = LogWriting(self._state, wall_ms)
-        self._without_turn_bytes = 0
+    def __init__(self, state: WritingState, wall_ms: Callable[[], int]) -> None:
+        self._chain = state.chain
+        self._state = state
+        self._unsent = state.unsent
+        self._writing = LogWriting(state, wall_ms)
 
     @property
     def name(self) -> str:
@@ -90,7 +89,7 @@ class LogWriter:
     @property
     def first_unstored(self) -> int:
         """The messages below this sequence are stored."""
-        return self._unsent.acked
+        return self._unsent.stored
 
     async def append(self, message: LogMessage) -> int:
         """Append a message, and give its sequence; wait only while the byte budget is spent.
@@ -99,29 +98,29 @@ class LogWriter:
         breaks a limit.
         """
         size = batches.size_bytes(message)
-        self._check()
-        if self._without_turn_bytes >= TURN_BYTES:
-            self._without_turn_bytes = 0
-            await asyncio.sleep(0)
-            self._check()
-        if not self._state.has_room(size):
-            await self._state.until(lambda: self._state.has_room(size))
-            self._check()
-        sequence = self._unsent.append(message, size)
-        self._without_turn_bytes += size
-        self._state.taken()
-        self._state.ring()
-        return sequence
+        if not self._state.takes(size):
+            await self._state.until_takes(size)
+        return self._state.put(message, size)
 
     async def append_many(self, many: Iterable[LogMessage]) -> int:
         """Append messages in order, and give the sequence after the last one.
 
         If the call is cancelled or fails, some may have been appended: ``next_sequence`` says how
-        many.
+        many. Messages in a list or a tuple cost less than those of other iterables.
         """
+        if isinstance(many, list | tuple):
+            for at in range(0, len(many), PORTION):
+                portion = many[at : at + PORTION]
+                size = batches.total_bytes(portion)
+                if size is None or not self._state.put_all(portion, size):
+                    await self._append_each(portion)
+        else:
+            await self._append_each(many)
+        return self._unsent.given
+
+    async def _append_each(self, many: Iterable[LogMessage]) -> None:
         for message in many:
             await self.append(message)
-        return self._unsent.given
 
     async def append_and_wait(self, message: LogMessage, *, stored: bool = False) -> int:
         """Append a message, and wait until it is readable; with ``stored``, until it is stored."""
@@ -136,6 +135,14 @@ class LogWriter:
         """Wait until a message, and so everything before it, is in the log for good."""
         self._check_given(sequence)
         await self._state.until_stored(sequence)
+
+    async def force(self) -> None:
+        """Wait until everything that was appended so far is in the log for good.
+
+        Without deferred sync that is so as soon as it is stored.
+        """
+        if self._unsent.given:
+            await self._state.until_forced(self._unsent.given - 1)
 
     async def flushed(self, sequence: int) -> MessageId:
         """Wait until every reader whose look begins afterwards sees a message; give its id."""
@@ -156,10 +163,6 @@ class LogWriter:
     async def run(self) -> None:
         """Carry out the writing, until the writer is closed or has lost the log."""
         await self._writing.run()
-
-    def _check(self) -> None:
-        if self._state.ended or self._state.closing:
-            raise self._state.over()
 
     def _check_given(self, sequence: int) -> None:
         if not 0 <= sequence < self._unsent.given:

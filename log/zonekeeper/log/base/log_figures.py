@@ -8,7 +8,7 @@ An application gives ``LogClient.figures.render()`` to whatever scrapes it.
 from dataclasses import dataclass, field
 
 from zonekeeper.wire.formats import exposition
-from zonekeeper.wire.formats.exposition import Family, Histogram, HistogramFamily, number
+from zonekeeper.wire.formats.exposition import Family, number
 
 
 @dataclass(slots=True)
@@ -27,7 +27,9 @@ class LogWriterFigures:
     settlings_total: int = number(
         "Ledgers that failed or were fenced, after which the log's ledgers were settled."
     )
-    takeovers_total: int = number("Logs that were claimed from another writer, which was named.")
+    takeovers_total: int = number(
+        "Logs that were claimed, and whose last writer did not close them."
+    )
     lost_total: int = number("Logs that another writer has claimed from this client.")
     laggards_total: int = number("Bookies that were given up because they lagged too far.")
 
@@ -37,21 +39,10 @@ class LogFigures:
     """The numbers of one client."""
 
     writers: LogWriterFigures = field(default_factory=LogWriterFigures)
-    #: From the sending of a batch to its acknowledgement.
-    acks: Histogram = field(default_factory=Histogram)
 
-    def families(self) -> list[Family | HistogramFamily]:
+    def families(self) -> list[Family]:
         """Give all numbers, for a page that has others, too."""
-        acks = HistogramFamily(
-            name="zonekeeper_log_ack_seconds",
-            help="Time from the sending of a batch to its acknowledgement.",
-            label="of",
-            histograms={"batch": self.acks},
-        )
-        return [
-            *exposition.counted("zonekeeper_log_writers", self.writers, of_now=False),
-            acks,
-        ]
+        return exposition.counted("zonekeeper_log_writers", self.writers, of_now=False)
 
     def render(self) -> str:
         """Write all numbers in the text format of Prometheus (``exposition.CONTENT_TYPE``)."""

@@ -21,7 +21,7 @@ the record says it, and every step here asks the record.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -48,6 +48,7 @@ from zonekeeper.metadata.formats.log_record import (
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_stamp, logs
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.troubles import Trouble
 
 #: Custom metadata of each ledger of a log: the log's name.
@@ -61,8 +62,20 @@ _logger = logging.getLogger(__name__)
 class LedgerChain:
     """One writer's hold on the ledgers of a log."""
 
-    def __init__(self, client: Client, name: str, record: LogRecord, claim: LogClaim) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        record: LogRecord,
+        claim: LogClaim,
+        *,
+        deferred_sync: bool = False,
+    ) -> None:
         self.name = name
+        #: Do the bookies acknowledge before they sync?
+        self.deferred_sync = deferred_sync
+        #: Had the writer before not closed the log when this one claimed it?
+        self.was_open = False
         #: As it was after this writer's last change.
         self.record = record
         self._client = client
@@ -223,13 +236,13 @@ class LedgerChain:
         rules = self.record.rules
         custom = log_stamp.custom(self.name, self._claim.log_id, self._claim.epoch)
         try:
-            writer = await self._client.create(quorums=rules.quorums, custom=custom)
+            writer = await self._create(rules.quorums, custom)
         except client_errors.NotEnoughBookies as error:
             now_ms = int(asyncio.get_running_loop().time() * 1_000)
             if not self._downgrading.may_be_less(rules, now_ms):
                 raise
             try:
-                writer = await self._client.create(quorums=rules.minimum, custom=custom)
+                writer = await self._create(rules.minimum, custom)
             except client_errors.IllegalPlacement as refused:
                 _logger.warning("log %s: its minimum cannot be had: %s", self.name, refused)
                 raise error from refused
@@ -247,6 +260,11 @@ class LedgerChain:
             self._downgrading.full()
             self.is_downgraded = False
         return writer
+
+    async def _create(self, quorums: Quorums | None, custom: Mapping[str, bytes]) -> Writer:
+        return await self._client.create(
+            quorums=quorums, custom=custom, deferred_sync=self.deferred_sync
+        )
 
     async def _closed(self, record: LogRecord, ledger: LogLedger) -> ClosedLedger:
         """Close a ledger, and read what says how it ended; no batch of one that is no part."""
@@ -273,10 +291,14 @@ class LedgerChain:
         )
 
 
-async def claimed(client: Client, name: str, mark: LogWriterMark) -> LedgerChain:
+async def claimed(
+    client: Client, name: str, mark: LogWriterMark, *, deferred_sync: bool = False
+) -> LedgerChain:
     """Claim a log for a new writer; raises ``LogTaken`` if another one was faster."""
     with boundary.translated(f"taking log {name}"):
         seen = await logs.find(client.cluster, name)
         record = await logs.claim(client.cluster, name, seen, mark)
     claim = LogClaim(log_id=record.id, epoch=record.epoch, token=mark.token)
-    return LedgerChain(client, name, record, claim)
+    held = LedgerChain(client, name, record, claim, deferred_sync=deferred_sync)
+    held.was_open = bool(seen.unended)
+    return held

@@ -9,6 +9,11 @@ twice, and nothing is out of order.
 A ledger that fails does not end the writer. While the record names this writer, the writer recovers
 what has no end, sends again exactly what the log turned out not to hold, and goes on in a new
 ledger. The writer ends for good when the record names another one.
+
+With deferred sync an ack quorum acknowledges what it has in memory. The messages are kept here
+until a force has confirmed them, so a loss of power takes nothing while this writer lives. A ledger
+is forced before its end is noted, and before anything of the next one is acknowledged. So a
+rotation leaves no doubt, and a recovery has only the last ledger to find, as ever.
 """
 
 import asyncio
@@ -24,6 +29,7 @@ from zonekeeper.log.sessions.pausing import GrowingPause
 from zonekeeper.log.sessions.rotating import Rotation
 from zonekeeper.log.sessions.running import RunningLedger
 from zonekeeper.log.sessions.writing_state import WritingState
+from zonekeeper.metadata.formats.log_record import LogTaken
 from zonekeeper.metadata.store.background import alongside
 from zonekeeper.placement.base.troubles import Trouble
 
@@ -44,11 +50,11 @@ class LogWriting:
     async def run(self) -> None:
         """Carry out the writing, until the writer is closed or has lost the log."""
         state = self._state
-        state.budget.listen(state.ring)
         try:
             await self._write()
         except Trouble as error:
             state.failure = error
+            state.figures.lost_total += isinstance(error, LogTaken)
             state.halt()
         except BaseException:
             state.halt()
@@ -64,6 +70,8 @@ class LogWriting:
 
                     def hear(ledger: RunningLedger, group: asyncio.TaskGroup = group) -> None:
                         group.create_task(self._hear(ledger))
+                        if state.chain.deferred_sync:
+                            group.create_task(self._force(ledger))
 
                     group.create_task(self._send())
                     group.create_task(self._tell())
@@ -73,6 +81,7 @@ class LogWriting:
             except client_errors.ClientError as error:
                 # What becomes of it is for the settling to say, and for the record.
                 _logger.warning("log %s: its ledgers are settled: %s", state.name, error)
+                state.figures.settlings_total += 1
                 state.halt()
             if not await self._advance():
                 return
@@ -143,16 +152,30 @@ class LogWriting:
         state.ring()
 
     async def _hear(self, ledger: RunningLedger) -> None:
-        """Hear of a ledger's acknowledgements, until it has confirmed all that it will get."""
+        """Hear of a ledger's acknowledgements, until it has written all that it will get."""
         state = self._state
         first_sent = partial(state.unsent.first_sent, ledger.id)
         while True:
-            await state.until(lambda: first_sent() is not None or state.is_confirmed(ledger))
+            await state.until(lambda: first_sent() is not None or state.is_written(ledger))
             if (entry := first_sent()) is None:
                 return
             await ledger.writer.flushed(entry)
-            state.unsent.confirmed(ledger.id, ledger.writer.last_confirmed)
-            state.progressed()
+            state.unsent.written(ledger.id, entry)
+            self._confirmed(ledger)
+
+    async def _force(self, ledger: RunningLedger) -> None:
+        """Have a ledger forced when that is wanted, until it has confirmed all that it will get."""
+        state = self._state
+        while True:
+            await state.until(lambda: state.must_force(ledger) or state.is_confirmed(ledger))
+            if state.is_confirmed(ledger):
+                return
+            await ledger.writer.force()
+            self._confirmed(ledger)
+
+    def _confirmed(self, ledger: RunningLedger) -> None:
+        self._state.unsent.confirmed(ledger.id, ledger.writer.last_confirmed)
+        self._state.progressed()
 
     async def _tell(self) -> None:
         """Make readers see what calls wait for, until the last ledger has confirmed all.

@@ -72,6 +72,7 @@ class Rotation:
         await self._keep_trying(old.writer.close)
         await self._keep_trying(lambda: state.chain.end(old.id, old.tally.end()))
         state.old = None
+        state.figures.rotations_total += 1
         state.shown(old.tally.following)
 
     async def _keep_trying(self, step: Callable[[], Awaitable[Result]]) -> Result:

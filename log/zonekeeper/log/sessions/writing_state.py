@@ -7,11 +7,14 @@ by that: it has a future, which is done when its message has come so far.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base.waiters import Waiters
 from zonekeeper.log.base import errors
+from zonekeeper.log.base.log_figures import LogWriterFigures
+from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.sessions.chain import LedgerChain
 from zonekeeper.log.sessions.running import RunningLedger
 from zonekeeper.log.writing.budget import LogBudget
@@ -20,18 +23,26 @@ from zonekeeper.log.writing.unsent import Unsent
 from zonekeeper.metadata.formats.log_record import LogTaken
 from zonekeeper.placement.base.troubles import Trouble
 
+#: After so many appended bytes ``append`` yields to the event loop once, or a long run of appends
+#: would keep the loop from sending until the budget is spent.
+TURN_BYTES: Final = 1 << 20
+
 
 class WritingState:
     """The state of one log's writing."""
 
-    def __init__(self, held: LedgerChain, first: Writer, budget: LogBudget) -> None:
+    def __init__(
+        self, held: LedgerChain, first: Writer, budget: LogBudget, figures: LogWriterFigures
+    ) -> None:
         self.chain = held
         self.budget = budget
-        self.unsent = Unsent(held.next_sequence)
+        self.figures = figures
+        self.unsent = Unsent(held.next_sequence, figures)
         #: Messages below this sequence are seen by every reader that looks from now on.
         self.visible = held.next_sequence
-        #: Some call waits until messages below this sequence are visible.
+        #: Some call waits until messages below this sequence are visible, or forced.
         self.wanted = 0
+        self._forced_wanted = 0
         self.closing = False
         self.ended = False
         self.failure: Trouble | None = None
@@ -45,11 +56,21 @@ class WritingState:
         self.told: RunningLedger | None = None
         #: What of the budget this log has.
         self._held_bytes = 0
+        #: Appended since the event loop had its last turn.
+        self._turn_bytes = 0
+        #: Calls that wait for room.
+        self._without_room = 0
+        self._was_downgraded = False
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._for_stored, self._for_visible = Waiters(self._loop), Waiters(self._loop)
+        self._for_forced = Waiters(self._loop)
         #: Rings when the ledger is old enough for a rotation.
         self._timer = self._loop.call_at(self.ledger.old_s, self.ring)
+        if held.deferred_sync:
+            budget.join(self.ring)
+        figures.open_now += 1
+        self._note_downgraded(held.is_downgraded)
 
     @property
     def name(self) -> str:
@@ -63,7 +84,22 @@ class WritingState:
 
     def is_confirmed(self, ledger: RunningLedger) -> bool:
         """Has a ledger confirmed all that it will ever be sent?"""
+        return ledger.sealed and not self.unsent.unconfirmed(ledger.id)
+
+    def is_written(self, ledger: RunningLedger) -> bool:
+        """Has an ack quorum all that a ledger will ever be sent, perhaps in memory?"""
         return ledger.sealed and not self.unsent.in_flight(ledger.id)
+
+    def must_force(self, ledger: RunningLedger) -> bool:
+        """With deferred sync: is a ledger to be forced now?
+
+        It is where a call waits for that, where it gets nothing more, and where a log waits for the
+        room that its messages take.
+        """
+        if not self.unsent.unconfirmed(ledger.id):
+            return False
+        wanted = max(self._forced_wanted, self.wanted)
+        return ledger.sealed or self.unsent.acked < wanted or self.budget.is_short
 
     def running(self, writer: Writer, first: int) -> RunningLedger:
         """Give a ledger with its tally; its first message has a sequence."""
@@ -76,6 +112,7 @@ class WritingState:
         self.ledger = ledger
         self._timer.cancel()
         self._timer = self._loop.call_at(ledger.old_s, self.ring)
+        self._note_downgraded(self.chain.is_downgraded)
         self.ring()
 
     def halt(self) -> None:
@@ -90,11 +127,17 @@ class WritingState:
         """Note that nothing is written any more; calls that wait hear why."""
         self.ended = True
         self._timer.cancel()
-        self.budget.forget(self.ring)
+        self.budget.leave(self.ring)
         self._hold(0)
-        self._for_stored.wake(self.unsent.given)
-        self._for_visible.wake(self.unsent.given)
+        self.figures.open_now -= 1
+        self._note_downgraded(False)
+        for waiters in (self._for_stored, self._for_forced, self._for_visible):
+            waiters.wake(self.unsent.given)
         self.ring()
+
+    def _note_downgraded(self, is_so: bool) -> None:
+        self.figures.downgraded_now += is_so - self._was_downgraded
+        self._was_downgraded = is_so
 
     # ── what has come how far ──
 
@@ -106,9 +149,10 @@ class WritingState:
         self.shown(self.unsent.acked)
 
     def progressed(self) -> None:
-        """Note that a ledger has confirmed more."""
+        """Note that a ledger has written or confirmed more."""
         self._hold(self.unsent.used_bytes)
-        self._for_stored.wake(self.unsent.acked - 1)
+        self._for_stored.wake(self.unsent.stored - 1)
+        self._for_forced.wake(self.unsent.acked - 1)
         self.ring()
 
     def shown(self, upto: int) -> None:
@@ -119,8 +163,17 @@ class WritingState:
 
     async def until_stored(self, sequence: int) -> None:
         """Wait until a message is stored."""
-        if self.unsent.acked <= sequence and not self.ended:
+        if self.unsent.stored <= sequence and not self.ended:
             await self._for_stored.wait(sequence)
+        if self.unsent.stored <= sequence and self.ended:
+            raise self.over()
+
+    async def until_forced(self, sequence: int) -> None:
+        """Have a message forced, and wait until it is in the log for good."""
+        if self.unsent.acked <= sequence and not self.ended:
+            self._forced_wanted = max(self._forced_wanted, sequence + 1)
+            self.ring()
+            await self._for_forced.wait(sequence)
         if self.unsent.acked <= sequence:
             raise self.over()
 
@@ -135,13 +188,54 @@ class WritingState:
 
     # ── the budget ──
 
-    def has_room(self, size: int) -> bool:
-        """Does a message fit into the budget?"""
+    def takes(self, size: int) -> bool:
+        """May so many bytes be appended at once, without a wait or a turn of the event loop?"""
+        if self._turn_bytes >= TURN_BYTES or self.ended or self.closing:
+            return False
         return self.budget.has_room(size, held_bytes=self._held_bytes)
 
-    def taken(self) -> None:
-        """Note that a message was appended."""
-        self._hold(self.unsent.used_bytes)
+    async def until_takes(self, size: int) -> None:
+        """Give the event loop a turn, and wait for room; raises why the writer takes nothing."""
+        self._check_open()
+        if self._turn_bytes >= TURN_BYTES:
+            self._turn_bytes = 0
+            await asyncio.sleep(0)
+            self._check_open()
+        self._without_room += 1
+        try:
+            while not self.takes(size):
+                self.budget.listen(self.ring)
+                await self._changed.wait()
+                self._check_open()
+        finally:
+            self._without_room -= 1
+            if not self._without_room:
+                self.budget.forget(self.ring)
+
+    def put(self, message: LogMessage, size: int) -> int:
+        """Append a message that the budget takes, and give its sequence."""
+        if not self.unsent.has_unsent:
+            self.ring()
+        self._turn_bytes += size
+        self._held_bytes += size
+        self.budget.change(size)
+        return self.unsent.append(message, size)
+
+    def put_all(self, many: Sequence[LogMessage], size: int) -> bool:
+        """Append messages that go into one batch; False: nothing was appended."""
+        begins = not self.unsent.has_unsent
+        if not self.takes(size) or not self.unsent.extend(many, size):
+            return False
+        if begins:
+            self.ring()
+        self._turn_bytes += size
+        self._held_bytes += size
+        self.budget.change(size)
+        return True
+
+    def _check_open(self) -> None:
+        if self.ended or self.closing:
+            raise self.over()
 
     def _hold(self, size_bytes: int) -> None:
         """Hold so much of the budget."""
