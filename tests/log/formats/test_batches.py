@@ -211,3 +211,12 @@ def test_a_batch_that_unpacks_to_more_than_it_says_costs_no_memory() -> None:
         tracemalloc.stop()
 
     assert peak < 8 << 20
+
+
+@given(st.lists(MESSAGES, max_size=8))
+def test_the_bytes_of_many_are_those_of_each_or_not_given(many: list[LogMessage]) -> None:
+    total = batches.total_bytes(many)
+    if any(message.headers for message in many):
+        assert total is None
+    else:
+        assert total == sum(map(batches.size_bytes, many))

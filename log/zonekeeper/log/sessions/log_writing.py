@@ -35,6 +35,8 @@ from zonekeeper.placement.base.troubles import Trouble
 
 #: While so many batches are on their way, messages wait for the next one and fill it.
 IN_FLIGHT_MAX: Final = 3
+#: The same limit for full batches, which gain nothing by waiting.
+FULL_IN_FLIGHT_MAX: Final = 8
 
 _logger = logging.getLogger(__name__)
 
@@ -113,9 +115,7 @@ class LogWriting:
         """
         state = self._state
         while True:
-            while (
-                state.unsent.has_unsent and state.unsent.in_flight(state.ledger.id) < IN_FLIGHT_MAX
-            ):
+            while self._may_send:
                 await self._change()
                 await self._send_one()
             if state.all_sent:
@@ -124,6 +124,12 @@ class LogWriting:
                 return
             await self._change()
             await state.change()
+
+    @property
+    def _may_send(self) -> bool:
+        unsent = self._state.unsent
+        most = FULL_IN_FLIGHT_MAX if unsent.has_full else IN_FLIGHT_MAX
+        return unsent.has_unsent and unsent.in_flight(self._state.ledger.id) < most
 
     async def _change(self) -> None:
         """Go on in the ledger that was made ahead, if there is one."""

@@ -214,12 +214,15 @@ class WritingState:
 
     def put(self, message: LogMessage, size: int) -> int:
         """Append a message that the budget takes, and give its sequence."""
-        if not self.unsent.has_unsent:
-            self.ring()
+        unsent = self.unsent
+        begins, filled = not unsent.has_unsent, unsent.filled
+        sequence = unsent.append(message, size)
         self._turn_bytes += size
         self._held_bytes += size
         self.budget.change(size)
-        return self.unsent.append(message, size)
+        if begins or unsent.filled != filled:
+            self.ring()
+        return sequence
 
     def put_all(self, many: Sequence[LogMessage], size: int) -> bool:
         """Append messages that go into one batch; False: nothing was appended."""

@@ -27,8 +27,9 @@ from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
-#: A batch of so many bytes is full; a larger one would hold up the batches behind it.
-BATCH_BYTES_AIM: Final = 256 << 10
+#: A batch of so many bytes is full. Bookies take a few large entries at less cost than many small
+#: ones; a larger batch would hold up the batches behind it.
+BATCH_BYTES_AIM: Final = 1 << 20
 #: The ids of so many acknowledged batches are remembered.
 REMEMBERED_MAX: Final = 10_000
 
@@ -88,6 +89,8 @@ class Unsent:
         self._filling: list[LogMessage] = []
         self._filling_bytes = 0
         self._full: deque[OutgoingBatch] = deque()
+        #: How many batches were filled in all.
+        self.filled = 0
         #: Batches of a ledger that failed, to be sent before anything that is pending.
         self._again: deque[OutgoingBatch] = deque()
         #: Not confirmed; and those of them that are not stored.
@@ -101,6 +104,11 @@ class Unsent:
     def has_unsent(self) -> bool:
         """Is there anything to send?"""
         return bool(self._filling or self._full or self._again)
+
+    @property
+    def has_full(self) -> bool:
+        """Is a batch to be sent that gains nothing by waiting?"""
+        return bool(self._full or self._again)
 
     def in_flight(self, ledger: LedgerId) -> int:
         """Give the number of batches that a ledger was sent and has not written."""
@@ -123,6 +131,7 @@ class Unsent:
         """Take a message, and give its sequence."""
         if not self._fits(1, size_bytes):
             self._full.append(self._filled())
+            self.filled += 1
         self._filling.append(message)
         self._filling_bytes += size_bytes
         self.used_bytes += size_bytes
