@@ -215,6 +215,8 @@ class LogClient:
             ("bytes of a ledger", rules.rotate_bytes),
             ("messages of a ledger", rules.rotate_messages),
             ("milliseconds of a ledger", rules.rotate_after_ms),
+            ("milliseconds that a bookie may lag", rules.downgrade_lag_ms),
+            ("bytes that a bookie may lag", rules.downgrade_lag_bytes),
             ("milliseconds that messages are kept", rules.keep_ms),
             ("bytes that are kept", rules.keep_bytes),
         ):

@@ -21,8 +21,8 @@ the record says it, and every step here asks the record.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from zonekeeper.client.api.client import Client
@@ -47,9 +47,10 @@ from zonekeeper.metadata.formats.log_record import (
 )
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_stamp, logs
-from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.troubles import Trouble
+from zonekeeper.placement.ensembles.failures import PlacementError
 
 #: Custom metadata of each ledger of a log: the log's name.
 STAMP_KEY: Final = log_stamp.NAME_KEY
@@ -81,6 +82,8 @@ class LedgerChain:
         self._client = client
         self._claim = claim
         self._downgrading = Downgrading()
+        #: Bookies that lagged too far: they count as missing while the client avoids them.
+        self._laggards: set[BookieId] = set()
         #: Has the newest ledger that was made less than the full quorums?
         self.is_downgraded = False
 
@@ -168,6 +171,14 @@ class LedgerChain:
                 self._client.cluster, self.name, self._claim, ledger_id, end
             )
 
+    def lacks(self, bookie: BookieId) -> None:
+        """Count a bookie as missing, because it lags too far."""
+        self._laggards.add(bookie)
+
+    def is_lacking(self, ensemble: Iterable[BookieId]) -> bool:
+        """Is a bookie in an ensemble that counts as missing?"""
+        return not self._laggards.isdisjoint(ensemble)
+
     def opening(self, sequence: int, before: Predecessor | None) -> bytes:
         """Build the opening of a ledger, whose first message has a sequence."""
         opening = ChainedOpening(
@@ -236,6 +247,7 @@ class LedgerChain:
         rules = self.record.rules
         custom = log_stamp.custom(self.name, self._claim.log_id, self._claim.epoch)
         try:
+            self._check_laggards(rules.quorums)
             writer = await self._create(rules.quorums, custom)
         except client_errors.NotEnoughBookies as error:
             now_ms = int(asyncio.get_running_loop().time() * 1_000)
@@ -260,6 +272,20 @@ class LedgerChain:
             self._downgrading.full()
             self.is_downgraded = False
         return writer
+
+    def _check_laggards(self, quorums: Quorums | None) -> None:
+        """Raise ``NotEnoughBookies`` if no full ledger can be had without a laggard."""
+        bookies = self._client.bookies
+        self._laggards &= bookies.suspects
+        if not self._laggards:
+            return
+        with suppress(PlacementError):  # the creation says that better
+            ensemble = bookies.choose(quorums or bookies.policy.quorums)
+            if self.is_lacking(ensemble):
+                raise client_errors.NotEnoughBookies(
+                    f"log {self.name}: no ledger without {', '.join(sorted(self._laggards))}, "
+                    "which lagged too far, and counts as missing for a while"
+                )
 
     async def _create(self, quorums: Quorums | None, custom: Mapping[str, bytes]) -> Writer:
         return await self._client.create(

@@ -19,6 +19,7 @@ rotation leaves no doubt, and a recovery has only the last ledger to find, as ev
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -29,14 +30,18 @@ from zonekeeper.log.sessions.pausing import GrowingPause
 from zonekeeper.log.sessions.rotating import Rotation
 from zonekeeper.log.sessions.running import RunningLedger
 from zonekeeper.log.sessions.writing_state import WritingState
+from zonekeeper.log.writing import lagging
 from zonekeeper.metadata.formats.log_record import LogTaken
 from zonekeeper.metadata.store.background import alongside
+from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.troubles import Trouble
 
 #: While so many batches are on their way, messages wait for the next one and fill it.
 IN_FLIGHT_MAX: Final = 3
 #: The same limit for full batches, which gain nothing by waiting.
 FULL_IN_FLIGHT_MAX: Final = 8
+#: So long the closing of a ledger that lost its quorum is waited for.
+CLOSING_S: Final = 5.0
 
 _logger = logging.getLogger(__name__)
 
@@ -72,6 +77,8 @@ class LogWriting:
 
                     def hear(ledger: RunningLedger, group: asyncio.TaskGroup = group) -> None:
                         group.create_task(self._hear(ledger))
+                        if lagging.pause_ms(ledger.rules) is not None:
+                            group.create_task(self._watch(ledger))
                         if state.chain.deferred_sync:
                             group.create_task(self._force(ledger))
 
@@ -84,9 +91,20 @@ class LogWriting:
                 # What becomes of it is for the settling to say, and for the record.
                 _logger.warning("log %s: its ledgers are settled: %s", state.name, error)
                 state.figures.settlings_total += 1
+                await self._closed_at_lac()
                 state.halt()
             if not await self._advance():
                 return
+
+    async def _closed_at_lac(self) -> None:
+        """Wait for a little until a ledger that lost its quorum is closed where it is confirmed.
+
+        Its writer does that by itself. A recovery would need the bookies that do not answer.
+        """
+        for ledger in filter(None, (self._state.old, self._state.ledger)):
+            if ledger.writer.has_stopped:
+                with suppress(client_errors.ClientError):
+                    await ledger.writer.close(CLOSING_S)
 
     async def _advance(self) -> bool:
         """Settle the ledgers, and begin the next one; False: the writer is closing, and is done."""
@@ -154,6 +172,7 @@ class LogWriting:
             state.unsent.put_back(batch)
             raise
         state.unsent.sent(batch, state.ledger.id, entry)
+        state.ledger.lagging.sent(entry, size_bytes=len(raw), now_ms=self._now_ms)
         tally.sent(entry, messages=len(batch.many), size_bytes=len(raw), wall_ms=self._last_wall_ms)
         state.ring()
 
@@ -168,6 +187,37 @@ class LogWriting:
             await ledger.writer.flushed(entry)
             state.unsent.written(ledger.id, entry)
             self._confirmed(ledger)
+
+    async def _watch(self, ledger: RunningLedger) -> None:
+        """Give up members that lag too far, until the ledger has confirmed all that it will get.
+
+        The client's writer has another bookie take the place of a laggard. If there is none, and
+        the log has a minimum of quorums, the ledger is rotated.
+        """
+        state = self._state
+        pause_s = (lagging.pause_ms(ledger.rules) or 0) / 1_000
+        while True:
+            await state.until(lambda: ledger.lagging.is_watched or state.is_confirmed(ledger))
+            if state.is_confirmed(ledger):
+                return
+            await asyncio.sleep(pause_s)
+            if state.chain.is_lacking(ledger.writer.ensemble):
+                ledger.lags = ledger.rules.minimum is not None and not state.chain.is_downgraded
+                state.ring()
+            for bookie in ledger.lagging.laggards(ledger.writer.behind, self._now_ms):
+                self._give_up(ledger, bookie)
+
+    def _give_up(self, ledger: RunningLedger, bookie: BookieId) -> None:
+        state = self._state
+        why = f"it is behind in log {state.name} by more than the log's rules allow"
+        _logger.warning("log %s: %s is given up in ledger %d", state.name, bookie, ledger.id)
+        state.chain.lacks(bookie)
+        state.figures.laggards_total += 1
+        ledger.writer.give_up(bookie, why)
+
+    @property
+    def _now_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1_000)
 
     async def _force(self, ledger: RunningLedger) -> None:
         """Have a ledger forced when that is wanted, until it has confirmed all that it will get."""
