@@ -16,6 +16,8 @@ from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.formats.openings import LogOpening
 from zonekeeper.log.sessions.chain import LedgerChain
+from zonekeeper.log.sessions.log_writing import LogWriting
+from zonekeeper.log.sessions.rotating import Rotation
 from zonekeeper.log.sessions.running import RunningLedger
 from zonekeeper.log.writing import joining
 from zonekeeper.log.writing.joining import ClosedLedger
@@ -60,7 +62,7 @@ def _acknowledged_across_the_switch() -> Sequence[Patch]:
     def confirmed(self: Unsent, ledger: LedgerId, entry: EntryId) -> None:
         original(self, ledger, entry)
         upto = [one.batch.end for one in self._sent if self._is_confirmed(one)]
-        self.acked = max([self.acked, *upto])
+        self.acked = self.stored = max([self.acked, *upto])
 
     return [(Unsent, "confirmed", confirmed)]
 
@@ -74,9 +76,10 @@ def _all_is_sent_again() -> Sequence[Patch]:
         ]
         self._again.extendleft(reversed(again))
         self.given += ledger_end - self.acked
-        self.acked = ledger_end
+        self.acked = self.stored = ledger_end
         self._sent.clear()
-        self._unconfirmed.clear()
+        self._unstored.clear()
+        self._progress.clear()
 
     return [(Unsent, "moved", moved)]
 
@@ -91,17 +94,17 @@ def _an_id_before_it_is_readable() -> Sequence[Patch]:
 
 
 def _shown_before_the_old_ledger_has_its_end() -> Sequence[Patch]:
-    def to_tell(self: LogWriter) -> int:
-        return min(self._wanted, self._unsent.given)
+    def to_tell(self: LogWriting) -> int:
+        return min(self._state.wanted, self._state.unsent.given)
 
-    return [(LogWriter, "_to_tell", property(to_tell))]
+    return [(LogWriting, "_to_tell", property(to_tell))]
 
 
 def _a_fence_is_a_takeover() -> Sequence[Patch]:
-    async def advance(self: LogWriter) -> bool:
-        raise LogTaken(f"log {self.name}: its ledger was fenced")
+    async def advance(self: LogWriting) -> bool:
+        raise LogTaken(f"log {self._state.name}: its ledger was fenced")
 
-    return [(LogWriter, "_advance", advance)]
+    return [(LogWriting, "_advance", advance)]
 
 
 def _ends_are_noted_before_the_drop() -> Sequence[Patch]:
@@ -142,13 +145,13 @@ def _a_tail_skips_a_ledger() -> Sequence[Patch]:
 
 
 def _ends_are_noted_before_the_old_ledger_is_confirmed() -> Sequence[Patch]:
-    original = LogWriter._finish
+    original = Rotation._finish
 
-    async def finish(self: LogWriter, old: RunningLedger) -> None:
-        await self._chain.end(old.id, old.tally.end())
+    async def finish(self: Rotation, old: RunningLedger) -> None:
+        await self._state.chain.end(old.id, old.tally.end())
         await original(self, old)
 
-    return [(LogWriter, "_finish", finish)]
+    return [(Rotation, "_finish", finish)]
 
 
 def _dropped_ledgers_stay_in_the_store() -> Sequence[Patch]:

@@ -10,8 +10,15 @@ from contextlib import suppress
 
 import pytest
 
-from tests.client.lab import Lab, Machine, played
+from tests.client.lab import Lab, Machine, played, policy
 from tests.client.sessions.test_newcomers import of_client
+from tests.log.api.test_downgrade_lag import (
+    MINIMUM,
+    answer_again,
+    for_a_while,
+    present_members,
+    stop,
+)
 from tests.log.logging_lab import (
     SHORT,
     check_whole,
@@ -23,11 +30,13 @@ from tests.log.logging_lab import (
     writing,
 )
 from zonekeeper.client.api.client import Client
-from zonekeeper.metadata.formats.log_record import LogTaken
+from zonekeeper.metadata.formats.log_record import LogRules, LogTaken
 from zonekeeper.metadata.stores.memory import ExchangeLoss, Passage
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.quorums import Quorums
 
 FOUR = {"a": 1, "b": 1, "c": 2}
+BOTH = Quorums(ensemble=2, write=2, ack=2)
 
 
 class Dies(Exception):
@@ -269,3 +278,57 @@ async def test_a_takeover_in_the_middle_of_a_rotation_loses_nothing(lab: Lab, be
 async def _until_taken(work: Coroutine[None, None, None]) -> None:
     with pytest.raises(LogTaken):
         await work
+
+
+@played(bookies_in=FOUR, rules=policy(strict=False))
+async def test_a_log_is_shrunk_to_its_minimum_with_two_bookies_and_its_writer_down(
+    lab: Lab,
+) -> None:
+    """With one bookie down three are left, and nothing is shrunk; with two there are too few."""
+    await create(lab, LogRules(rotate_messages=5, minimum=MINIMUM, downgrade_after_ms=20_000))
+    await abandon(lab, 0, 3)
+    await lab.machines[BookieId("bk-c-0")].crash()
+    await asyncio.sleep(20)
+    async with lab.client("next") as client, writing(client, "next") as writer:
+        following = await for_a_while(writer, 3, 30)
+        assert not writer.is_downgraded
+        await lab.machines[BookieId("bk-c-1")].crash()
+        following = await for_a_while(writer, following, 60)
+        assert writer.is_downgraded
+        await lab.machines[BookieId("bk-c-0")].start()
+        following = await for_a_while(writer, following, 60)
+        assert not writer.is_downgraded
+    await check_whole(lab, following)
+
+
+async def with_one_of_two_stopped(lab: Lab, rules: LogRules) -> tuple[float, int]:
+    """Stop one of two bookies, both of which must acknowledge; how long an append then takes."""
+    await create(lab, rules)
+    loop = asyncio.get_running_loop()
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        await writer.append_many(numbers(1, 4))
+        await writer.flushed(4)
+        slow = (await present_members(lab, client))[1]
+        stop(lab, slow)
+        began_s = loop.time()
+        await writer.append_many(numbers(5, 5))
+        waiting = lab.tasks.create_task(writer.stored(9))
+        await asyncio.wait([waiting], timeout=600)
+        took_s = loop.time() - began_s
+        answer_again(lab, slow)
+        await waiting
+        following = await for_a_while(writer, 10, 5)
+    await check_whole(lab, following)
+    return took_s, len((await record_of(lab)).ledgers)
+
+
+@played(bookies_in={"a": 1, "b": 1}, rules=policy(BOTH, strict=False))
+async def test_with_one_of_two_bookies_stopped_a_log_with_a_minimum_goes_on(lab: Lab) -> None:
+    """After the lag and the time of the downgrade, and not after an add's timeout of a minute."""
+    took_s, ledgers = await with_one_of_two_stopped(
+        lab,
+        LogRules(quorums=BOTH, minimum=MINIMUM, downgrade_lag_ms=2_000, downgrade_after_ms=5_000),
+    )
+    assert 7 <= took_s < 30
+    assert ledgers == 2

@@ -1,6 +1,7 @@
 """What is put into a batch comes out of it; what no builder writes is refused."""
 
 import dataclasses
+import importlib
 import tracemalloc
 from collections.abc import Sequence
 
@@ -66,7 +67,7 @@ def test_a_batch_is_read_as_it_was_written(
 def test_the_columns_stand_apart() -> None:
     batch = batches.parse(built(*EVERYTHING), PACKERS)
 
-    assert (batch.payloads.data, list(batch.payloads.ends)) == (b"firstthird", [5, 5, 10])
+    assert (batch.payloads.data, list(batch.payloads.offsets)) == (b"firstthird", [0, 5, 5, 10])
     assert batch.keys is not None
     assert (batch.keys.data, batch.has_key) == (b"k1", b"\x01\x00\x01")
     assert batch.header_names is not None
@@ -211,3 +212,33 @@ def test_a_batch_that_unpacks_to_more_than_it_says_costs_no_memory() -> None:
         tracemalloc.stop()
 
     assert peak < 8 << 20
+
+
+@given(st.lists(MESSAGES, max_size=8))
+def test_the_bytes_of_many_are_those_of_each_or_not_given(many: list[LogMessage]) -> None:
+    total = batches.total_bytes(many)
+    if any(message.headers for message in many):
+        assert total is None
+    else:
+        assert total == sum(map(batches.size_bytes, many))
+
+
+def test_a_column_is_a_column_of_arrow_without_a_step_for_each_message() -> None:
+    """The two buffers are taken as they are; pyarrow is an extra of this environment."""
+    arrow = importlib.import_module("pyarrow")
+    batch = batches.parse(built(*EVERYTHING), PACKERS)
+    column = batch.payloads
+    made = arrow.Array.from_buffers(
+        arrow.binary(),
+        len(column),
+        [None, arrow.py_buffer(column.offsets), arrow.py_buffer(column.data)],
+    )
+    made.validate(full=True)
+    assert made.to_pylist() == [message.payload for message in EVERYTHING]
+
+
+def test_a_column_has_no_value_outside_of_it() -> None:
+    column = batches.parse(built(*EVERYTHING), PACKERS).payloads
+    for at in (-1, 3):
+        with pytest.raises(IndexError):
+            column[at]

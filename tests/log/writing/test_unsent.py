@@ -45,11 +45,11 @@ def test_a_batch_is_bounded_in_bytes_and_messages(monkeypatch: pytest.MonkeyPatc
     assert [len(send(held, at).many) for at in range(3)] == [2, 2, 1]
 
     put(held, 1, 2 * BATCH_BYTES_AIM)
-    assert len(send(held, 4).many) == 1
+    assert len(send(held, 3).many) == 1
 
     monkeypatch.setattr(batches, "MESSAGES_MAX", 7)
     put(held, 10)
-    assert len(send(held, 5).many) == 7
+    assert len(send(held, 4).many) == 7
 
 
 def test_what_is_acknowledged_frees_its_bytes_and_has_an_id() -> None:
@@ -147,6 +147,76 @@ def test_what_the_new_ledger_confirmed_is_sent_again_where_the_old_one_lost_some
     assert held.acked == 1
     assert [held.in_flight(one) for one in (ONE, TWO)] == [0, 0]
     assert [send(held, entry, 3).first for entry in (1, 2)] == [1, 2]
+
+
+def test_with_deferred_sync_written_is_stored_and_kept_until_it_is_confirmed() -> None:
+    held = Unsent(0)
+    put(held, 2)
+    send(held, 1)
+    put(held, 2)
+    send(held, 2)
+
+    held.written(ONE, EntryId(1))
+    assert (held.stored, held.acked, held.used_bytes) == (2, 0, 40)
+    assert (held.in_flight(ONE), held.unconfirmed(ONE), held.first_sent(ONE)) == (1, 2, 2)
+    held.written(ONE, EntryId(2))
+    assert (held.stored, held.in_flight(ONE), held.first_sent(ONE)) == (4, 0, None)
+
+    held.confirmed(ONE, EntryId(1))
+    assert (held.stored, held.acked, held.used_bytes) == (4, 2, 20)
+    held.confirmed(ONE, EntryId(2))
+    assert (held.acked, held.unconfirmed(ONE), held.used_bytes) == (4, 0, 0)
+
+
+def test_what_was_stored_and_lost_is_stored_no_more_and_sent_again() -> None:
+    held = Unsent(0)
+    put(held, 2)
+    send(held, 1)
+    put(held, 2)
+    send(held, 2)
+    held.written(ONE, EntryId(2))
+
+    held.moved(2)
+
+    assert (held.stored, held.acked) == (2, 2)
+    assert (send(held, 1, ledger=2).first, held.has_unsent) == (2, False)
+    held.confirmed(TWO, EntryId(1))
+    assert (held.stored, held.acked) == (4, 4)
+
+
+def test_nothing_of_a_new_ledger_is_stored_before_all_of_the_old_one_is_confirmed() -> None:
+    """Written is not enough: a loss of power would drop the new ledger, and all that it has."""
+    held = Unsent(0)
+    put(held, 1)
+    send(held, 1)
+    put(held, 1)
+    send(held, 1, ledger=2)
+    held.written(ONE, EntryId(1))
+    held.written(TWO, EntryId(1))
+    assert held.stored == 1
+    held.confirmed(TWO, EntryId(1))
+    assert (held.stored, held.acked) == (1, 0)
+    held.confirmed(ONE, EntryId(1))
+    assert (held.stored, held.acked) == (2, 2)
+
+
+def test_messages_of_a_list_go_into_one_batch_or_none_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = Unsent(5)
+    many = [LogMessage(payload=b"%d" % number) for number in range(5, 9)]
+    put(held, 1, BATCH_BYTES_AIM - 40)
+    assert not held.extend(many, 41)
+    assert held.extend(many, 40)
+    assert (held.given, held.used_bytes, held.has_full) == (10, BATCH_BYTES_AIM, False)
+    put(held, 1)
+    assert held.has_full
+    assert [(one.first, one.end) for one in (held.take(), held.take())] == [(5, 10), (10, 11)]
+
+    assert not held.extend(many, BATCH_BYTES_AIM + 1), "not even into an empty batch"
+    monkeypatch.setattr(batches, "MESSAGES_MAX", 3)
+    assert not held.extend(many, 40)
+    assert held.given == 11
 
 
 class Ledgers:

@@ -320,6 +320,8 @@ def test_rules_that_this_version_does_not_know_stay_when_others_are_set() -> Non
         (LogRules(rotate_bytes=0), "rotate_bytes is 0: it must be at least 1"),
         (LogRules(rotate_messages=-1), "rotate_messages is -1"),
         (LogRules(rotate_after_ms=0), "rotate_after_ms is 0"),
+        (LogRules(downgrade_lag_ms=0), "downgrade_lag_ms is 0: it must be at least 1, or None"),
+        (LogRules(downgrade_lag_bytes=-1), "downgrade_lag_bytes is -1"),
         (LogRules(keep_ms=-1), "keep_ms is -1: it must be at least 0, or None"),
         (LogRules(keep_bytes=-1), "keep_bytes is -1"),
         (LogRules(cursor_wait_ms=-1), "cursor_wait_ms is -1"),

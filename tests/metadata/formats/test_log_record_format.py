@@ -67,6 +67,10 @@ KEPT: Final = replace(
     rules=replace(FULL.rules, cursor_wait_ms=3_600_000, cursor_wait_bytes=1 << 30),
     ledgers=(*map(ledger, range(96, 99)), *FULL.ledgers[3:]),
 )
+#: A record with the rules that came with laggards.
+LAGS: Final = replace(
+    KEPT, rules=replace(KEPT.rules, downgrade_lag_ms=2_000, downgrade_lag_bytes=1 << 20)
+)
 
 Golden = Callable[[str], bytes]
 
@@ -80,7 +84,7 @@ def test_the_golden_record_and_page_are_read_and_written(golden: Golden) -> None
     assert log_record_format.render_page(PAGE, INSTANCE) == golden("log-page")
 
 
-@pytest.mark.parametrize("record", [NEW, replace(NEW, deleting=True), FULL, KEPT])
+@pytest.mark.parametrize("record", [NEW, replace(NEW, deleting=True), FULL, KEPT, LAGS])
 def test_a_record_is_read_as_it_was_written(record: LogRecord) -> None:
     raw = log_record_format.render(record, INSTANCE)
 
@@ -179,3 +183,11 @@ def test_quorums_that_are_none_are_refused() -> None:
 
     with pytest.raises(MalformedError, match="quorums 2/3/2"):
         log_record_format.parse(raw, INSTANCE)
+
+
+def test_rules_of_laggards_are_kept_by_a_program_that_does_not_know_them() -> None:
+    """To such a program they are unknown fields, and come back as they were."""
+    plain = json.loads(log_record_format.render(LAGS, INSTANCE))
+    assert plain["rules"]["downgradeLagMs"] == 2_000
+    assert plain["rules"]["downgradeLagBytes"] == 1 << 20
+    assert "downgradeLagMs" not in json.loads(log_record_format.render(KEPT, INSTANCE))["rules"]

@@ -29,9 +29,11 @@ from zonekeeper.client.base import errors, time_limits
 from zonekeeper.client.base.time_limits import TimeLimit
 from zonekeeper.client.sessions.owner import Owner
 from zonekeeper.client.sessions.write_session import WriteSession
+from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.formats import carriers, entries
+from zonekeeper.wire.formats import errors as wire_errors
 
 #: After so many appended bytes ``append`` yields to the event loop once. Without that a long run of
 #: appends would keep the loop from sending.
@@ -153,6 +155,39 @@ class Writer:
     def ensemble(self) -> tuple[BookieId, ...]:
         """The bookies that the writer writes to now."""
         return self._session.core.ensemble
+
+    @property
+    def behind(self) -> dict[BookieId, EntryId]:
+        """For each member that owes an answer: the first entry that it has not answered for.
+
+        A member that has failed, and whose place is to be taken, is not among them.
+        """
+        seats = self._session.core.seating.seats
+        sent, found = max(seat.following for seat in seats), dict[BookieId, EntryId]()
+        for seat in seats:
+            lane = self._session.lanes.get(seat.term)
+            unanswered = [] if lane is None else lane.sink.unanswered
+            first = min([seat.following, *unanswered])
+            if not seat.failed and first < sent:
+                found[seat.bookie] = first
+        return found
+
+    @property
+    def has_stopped(self) -> bool:
+        """Has the writer stopped by an error, so that it acknowledges nothing any more?"""
+        return self._session.stopped is not None
+
+    def give_up(self, bookie: BookieId, why: str) -> None:
+        """Treat a member as failed: another bookie takes its place, if there is one.
+
+        New ensembles of this client avoid the bookie for a while. A bookie that is no member, or
+        has failed already, changes nothing.
+        """
+        self._session.home.check()
+        for seat in self._session.core.seating.seats:
+            if seat.bookie == bookie and not seat.failed:
+                error = wire_errors.TooManyRequests(why)
+                self._session.feed(ev.LaneRefused(term=seat.term, error=error))
 
     async def append(self, data: Data, timeout: float | None = None) -> EntryId:
         """Append an entry; wait only while the byte budget is spent."""

@@ -4,7 +4,7 @@ A lane numbers the items that are put into it. The writer's core knows batches, 
 term, but no numbers. Each number is translated once, and is forgotten with its outcome.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from zonekeeper.client.writing import writer_events as ev
@@ -30,6 +30,11 @@ class Ear:
     def waits(self) -> bool:
         """Is an item in the lane that has no outcome yet?"""
         return bool(self._firsts or self._lacs)
+
+    @property
+    def unanswered(self) -> Collection[EntryId]:
+        """The first entries of the batches in the lane that have no outcome yet."""
+        return self._firsts.values()
 
     def sent(self, number: int, first: EntryId) -> None:
         """Note a batch that was put into the lane."""

@@ -98,7 +98,7 @@ class WriteSession:
         self._tick: asyncio.TimerHandle | None = None
         #: Was the last tick much too late?
         self._was_late = False
-        self._lanes: dict[ev.Term, OpenedLane] = {}
+        self.lanes: dict[ev.Term, OpenedLane] = {}
         #: Of each bookie that was ever written to: the start (boot epoch) of its first lane.
         self.first_starts: dict[BookieId, int] = {}
         self._for_confirmed, self._for_written = Waiters(self._loop), Waiters(self._loop)
@@ -204,7 +204,7 @@ class WriteSession:
         """Was a bookie not sent everything, or has it not answered for everything?"""
         if self._ended or self.stopped is not None:
             return False
-        return self.used_bytes > 0 or any(each.sink.waits for each in self._lanes.values())
+        return self.used_bytes > 0 or any(each.sink.waits for each in self.lanes.values())
 
     async def settled(self) -> None:
         """Wait, after a stop, until the session has no more work in metadata."""
@@ -239,7 +239,7 @@ class WriteSession:
             self._tick.cancel()
         for child in self._children:
             child.cancel()
-        lanes, self._lanes = self._lanes, {}
+        lanes, self.lanes = self.lanes, {}
         for each in lanes.values():
             each.lane.close()
 
@@ -317,12 +317,12 @@ class WriteSession:
             case ev.OpenLane():
                 self._start(self._open(effect))
             case ev.CloseLane():
-                if (closed := self._lanes.pop(effect.term, None)) is not None:
+                if (closed := self.lanes.pop(effect.term, None)) is not None:
                     closed.lane.close()
             case ev.SendLac():
                 self._send_lac(effect)
             case ev.Force():
-                self._start(self._force(effect, self._lanes[effect.term]))
+                self._start(self._force(effect, self.lanes[effect.term]))
             case _:
                 assert_never(effect)
 
@@ -343,7 +343,7 @@ class WriteSession:
                 assert_never(news)
 
     def _send(self, effect: ev.Send) -> None:
-        to = self._lanes[effect.term]
+        to = self.lanes[effect.term]
         for first, frame in effect.frames:
             try:
                 number = to.lane.append(frame)
@@ -354,7 +354,7 @@ class WriteSession:
             self._bookies.count_written(to.bookie, frame.size_bytes)
 
     def _send_lac(self, effect: ev.SendLac) -> None:
-        to = self._lanes[effect.term]
+        to = self.lanes[effect.term]
         try:
             number = to.lane.write_lac(self._sealer.seal_lac(effect.confirmed))
         except errors.ProtocolError as error:
@@ -429,7 +429,7 @@ class WriteSession:
         if self._ended:
             lane.close()
             return
-        self._lanes[wanted.term] = OpenedLane(lane, sink, wanted.bookie)
+        self.lanes[wanted.term] = OpenedLane(lane, sink, wanted.bookie)
         self.first_starts.setdefault(wanted.bookie, lane.boot_epoch)
         self.feed(ev.LaneOpened(term=wanted.term))
 

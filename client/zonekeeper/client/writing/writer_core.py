@@ -74,7 +74,7 @@ class WriterCore:
         #: The LAC that a recovery started from; all its packets carry it. None: no recovery.
         self._pinned_lac = start.confirmed if start.recovery else None
         self._flight = Flight(start.confirmed, start.length)
-        self._seating = Seating(
+        self.seating = Seating(
             sealer.ledger_id,
             quorums,
             self._flight,
@@ -82,9 +82,9 @@ class WriterCore:
             members=list(zip(start.ensemble, start.zones, strict=True)),
             deferred=start.deferred,
         )
-        self._lac = self._seating.lac
-        self._doubts = Doubts(self._seating)
-        self._forcing = Forcing(quorums, self._seating.seats, self._flight)
+        self._lac = self.seating.lac
+        self._doubts = Doubts(self.seating)
+        self._forcing = Forcing(quorums, self.seating.seats, self._flight)
         self._changing = False
         #: Why the outcome of the last attempt to change the ensemble is unknown.
         self._unknown: Exception | None = None
@@ -149,7 +149,7 @@ class WriterCore:
     @property
     def ensemble(self) -> tuple[BookieId, ...]:
         """The present members."""
-        return self._seating.ensemble
+        return self.seating.ensemble
 
     def handle(self, event: ev.Event) -> list[ev.Effect]:
         """Take an event in, and give the effects to perform, in order."""
@@ -168,7 +168,7 @@ class WriterCore:
             case ev.Taken():
                 self._take(event.payloads, event.now_ms)
             case ev.Located():
-                for seat in self._seating.seats:
+                for seat in self.seating.seats:
                     seat.zone = event.zones.get(seat.bookie, seat.zone)
                 self._advance()
                 self._look_hopeless(self._flight.unconfirmed)
@@ -194,21 +194,21 @@ class WriterCore:
                 self._hear_of_lane(event)
 
     def _hear_of_lane(self, event: ev.LaneEvent) -> None:
-        seat = self._seating.of(event.term)
+        seat = self.seating.of(event.term)
         if seat is None:
             if isinstance(event, ev.LaneOpened):
                 self._do(ev.CloseLane(term=event.term))
             return
         match event:
             case ev.LaneOpened():
-                self._effects += self._seating.opened(seat)
+                self._effects += self.seating.opened(seat)
             case ev.Blocked(error=wire_errors.TooManyRequests()):
-                self._seating.blocked(seat, event.first)
+                self.seating.blocked(seat, event.first)
             case ev.LaneRefused() | ev.Blocked() | ev.Failed() | ev.ForceFailed():
                 self._failure(seat, event.error)
             case ev.RoomAgain():
                 if seat.takes:
-                    self._effects += self._seating.opened(seat)
+                    self._effects += self.seating.opened(seat)
             case ev.BatchAcked():
                 self._acked(seat, event.first)
             case ev.Forced():
@@ -258,7 +258,7 @@ class WriterCore:
         assert self.room_for_full
         lac = self.confirmed if self._pinned_lac is None else self._pinned_lac
         self._flight.take(self._sealer, payloads, lac, self._flags, now_ms)
-        self._effects += self._seating.send_all()
+        self._effects += self.seating.send_all()
         self._consider_change()
         self._look_hopeless([self._flight.waiting[-1]])
 
@@ -266,7 +266,7 @@ class WriterCore:
         """Confirm all batches that can be confirmed, in order."""
         if self._changing or self._stopped is not None:
             return
-        zones = self._seating.zones
+        zones = self.seating.zones
 
         def is_written(batch: Batch) -> bool:
             return batch.is_written(self._quorums, zones)
@@ -300,7 +300,7 @@ class WriterCore:
     def _want_lac(self) -> None:
         """Ask that the LAC be known; if too few members are left, retry the failed bookies."""
         self._lac.want(self.confirmed)
-        self._effects += self._seating.send_all()
+        self._effects += self.seating.send_all()
         if self._lac.hopeless and not self._changing:
             self._retry_failed()
         self._effects += self._lac.outcome()
@@ -325,13 +325,13 @@ class WriterCore:
         """Drop the kept batches that every seat was sent; fail laggards that hold too much back."""
         if not self._flight.kept or self._stopped is not None:
             return
-        if released := self._flight.let_go(self._seating.wanted_from):
+        if released := self._flight.let_go(self.seating.wanted_from):
             self._do(ev.Released(size_bytes=released))
         kept_bytes = self._flight.kept_bytes
         if 2 * kept_bytes > self._limits.budget_bytes:
             first = self._flight.kept[0].first
             lags = wire_errors.TooManyRequests(f"it lags: {kept_bytes} confirmed bytes wait for it")
-            for seat in self._seating.behind(first):
+            for seat in self.seating.behind(first):
                 self._fail(seat, lags)
             self._trim()
             self._consider_change()
@@ -361,7 +361,7 @@ class WriterCore:
             case wire_errors.LedgerDeleted():
                 self._effects += self._doubts.begin(seat, error)
             case _ if isinstance(error, LANE_LOST) and seat.proven:
-                self._effects += self._seating.reopen(seat)
+                self._effects += self.seating.reopen(seat)
                 self._effects += self._lac.outcome()
             case _:
                 self._fail(seat, error)
@@ -369,7 +369,7 @@ class WriterCore:
 
     def _fail(self, seat: Seat, error: wire_errors.ProtocolError) -> None:
         self._degraded = False
-        self._effects += self._seating.fail(seat, error)
+        self._effects += self.seating.fail(seat, error)
         self._effects += self._lac.outcome()
 
     # ── changes of the ensemble ──
@@ -377,10 +377,10 @@ class WriterCore:
     def _consider_change(self) -> None:
         """Replace failed bookies if a batch is unconfirmed and no change is under way."""
         decided = self._changing or self._degraded or self._stopped is not None
-        if decided or self.idle or not self._seating.failed:
+        if decided or self.idle or not self.seating.failed:
             return
         often = self._changes >= CHANGES_IN_A_ROW_MAX
-        if often and self._seating.others_are_enough(self._flight.unconfirmed):
+        if often and self.seating.others_are_enough(self._flight.unconfirmed):
             self._degrade()  # during a change nothing is confirmed, so more changes only delay
         else:
             self._begin_change()
@@ -395,25 +395,25 @@ class WriterCore:
         self._do(
             ev.ChangeEnsemble(
                 first_entry=EntryId(self.confirmed + 1),
-                failed=tuple((seat.position, seat.bookie) for seat in self._seating.failed),
+                failed=tuple((seat.position, seat.bookie) for seat in self.seating.failed),
             )
         )
 
     def _changed(self, event: ev.Changed) -> None:
         """Seat the newcomers, and remove the acks of the replaced members; only then go on."""
         self._changes += 1
-        causes = shortfalls.of_failed(self._seating.failed)
+        causes = shortfalls.of_failed(self.seating.failed)
         members = list(zip(event.ensemble, event.zones, strict=True))
-        self._flight.unack(self._seating.begin_fragment(members))
+        self._flight.unack(self.seating.begin_fragment(members))
         self._changing = False
         if self._changes > CHANGES_WITHOUT_PROGRESS_MAX:
             row = f"{self._where()}: {self._changes} ensembles in a row acknowledged nothing"
             named = f"the last one was {', '.join(self.ensemble)}: look at these bookies"
-            lacking = shortfalls.of_quorum(self._seating.seats, self._quorums)
+            lacking = shortfalls.of_quorum(self.seating.seats, self._quorums)
             message = f"{row}: {causes}; {named}; {lacking}"
             self._stop(errors.LostQuorum(message), close=True)
             return
-        self._effects += self._seating.send_all()
+        self._effects += self.seating.send_all()
         self._trim()
         self._consider_change()
         self._advance()
@@ -424,7 +424,7 @@ class WriterCore:
 
         Placement that is not strict gives such an ensemble when whole zones are away.
         """
-        seats, zones = self._seating.seats, self._seating.zones
+        seats, zones = self.seating.seats, self.seating.zones
         if self._changing or self._stopped is not None or any(seat.failed for seat in seats):
             return
         everybody = frozenset(range(len(seats)))
@@ -439,8 +439,8 @@ class WriterCore:
     def _change_impossible(self, error: Exception) -> None:
         """Go on without newcomers, if every batch can still be acknowledged."""
         self._changing = False
-        if not self._seating.others_are_enough(self._flight.unconfirmed):
-            lost = shortfalls.of_loss(self._seating.seats, self._quorums, error)
+        if not self.seating.others_are_enough(self._flight.unconfirmed):
+            lost = shortfalls.of_loss(self.seating.seats, self._quorums, error)
             self._stop(errors.LostQuorum(f"{self._where()}: {lost}"), close=True, cause=error)
             return
         self._degrade()
@@ -462,9 +462,9 @@ class WriterCore:
     def _lacking(self, batch: Batch) -> str:
         """Say what a batch waits for; during a change of the ensemble, the metadata store."""
         if not self._changing:
-            lacking = shortfalls.of_batch(batch, self._seating.seats, self._quorums)
+            lacking = shortfalls.of_batch(batch, self.seating.seats, self._quorums)
             return "; ".join(filter(None, (lacking, self._doubts.words())))
-        return shortfalls.of_change(self._seating.failed, self._unknown)
+        return shortfalls.of_change(self.seating.failed, self._unknown)
 
     def _retry(self, now_ms: int) -> None:
         """Try the failed bookies again; a bookie that fails again is to be replaced."""
@@ -475,8 +475,8 @@ class WriterCore:
 
     def _retry_failed(self) -> None:
         self._degraded = False
-        for seat in self._seating.failed:
-            self._effects += self._seating.retry(seat)
+        for seat in self.seating.failed:
+            self._effects += self.seating.retry(seat)
 
     # ── the rest ──
 
@@ -489,7 +489,7 @@ class WriterCore:
         close = close and self.written == self.confirmed
         error.__cause__ = error.__cause__ or cause
         self._stopped = error
-        self._effects += self._seating.close()
+        self._effects += self.seating.close()
         self._do(ev.Released(size_bytes=self._flight.abandon()))
         self._do(ev.Stop(error=error, close=close))
 

@@ -21,6 +21,7 @@ from zonekeeper.log.api.log_cursor import LogConsumer, LogCursor
 from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base import errors
+from zonekeeper.log.base.log_figures import LogFigures
 from zonekeeper.log.sessions import rebuilding, trimming
 from zonekeeper.log.sessions.rebuilding import RebuildWish, RebuiltLog
 from zonekeeper.log.writing.budget import BUDGET_BYTES, LogBudget
@@ -57,7 +58,14 @@ class LogClient:
         """``budget_bytes``: what all writers of this client together may hold."""
         self.client = client
         self._budget = LogBudget(budget_bytes)
+        self._figures = LogFigures()
         self._surroundings = surroundings
+
+    @property
+    def figures(self) -> LogFigures:
+        """The numbers of this client's logs, for a page of metrics."""
+        self._figures.writers.unsent_bytes_now = self._budget.used_bytes
+        return self._figures
 
     async def create(self, name: str, rules: LogRules | None = None) -> None:
         """Create a log; raises ``LogExistsError`` or ``BadLogNameError``, and changes nothing.
@@ -70,18 +78,27 @@ class LogClient:
         )
         await logs.create(self.client.cluster, name, record)
 
-    def writer(self, name: str, *, address: str = "") -> AbstractAsyncContextManager[LogWriter]:
+    def writer(
+        self, name: str, *, address: str = "", deferred_sync: bool = False
+    ) -> AbstractAsyncContextManager[LogWriter]:
         """Take a log over for writing, until the block ends.
 
         The writer before, if there is one, gets no acknowledgement any more. ``address`` stands in
-        the log's record, for anyone to read.
+        the log's record, for anyone to read. With ``deferred_sync`` bookies acknowledge before they
+        sync, and ``LogWriter.force`` says when messages are in the log for good.
         """
         zone = self.client.config.zone
         mark = LogWriterMark(
             token=self._drawn(), zone=None if zone is None else ZoneName(zone), address=address
         )
         return log_writer.opened(
-            self.client, name, mark, self._surroundings.wall_ms, budget=self._budget
+            self.client,
+            name,
+            mark,
+            self._surroundings.wall_ms,
+            budget=self._budget,
+            figures=self._figures.writers,
+            deferred_sync=deferred_sync,
         )
 
     def reader(self, name: str) -> LogReader:
@@ -198,6 +215,8 @@ class LogClient:
             ("bytes of a ledger", rules.rotate_bytes),
             ("messages of a ledger", rules.rotate_messages),
             ("milliseconds of a ledger", rules.rotate_after_ms),
+            ("milliseconds that a bookie may lag", rules.downgrade_lag_ms),
+            ("bytes that a bookie may lag", rules.downgrade_lag_bytes),
             ("milliseconds that messages are kept", rules.keep_ms),
             ("bytes that are kept", rules.keep_bytes),
         ):

@@ -31,10 +31,11 @@ the packing is. No more than that is ever unpacked.
 
 import enum
 import struct
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, compress
-from operator import not_
+from operator import attrgetter, not_
 from typing import Final, TypeAlias
 
 from zonekeeper.log.formats import messages
@@ -60,6 +61,17 @@ _LENGTH_BYTES: Final = 4
 _KEY_BYTES: Final = 5
 _COUNT_BYTES: Final = 2
 _HEADER_BYTES: Final = 6
+#: Of a message without headers, at most.
+_PLAIN_BYTES: Final = _LENGTH_BYTES + _KEY_BYTES + _COUNT_BYTES
+
+#: The type code of offsets.
+_INT32: Final = "i"
+assert array(_INT32).itemsize == 4  # noqa: PLR2004 32 bits
+
+#: The columns of messages are made by these, without a step of Python for each message.
+_PAYLOAD: Final = attrgetter("payload")
+_KEY: Final = attrgetter("key")
+_HEADERS: Final = attrgetter("headers")
 
 
 class Packing(enum.IntEnum):
@@ -97,17 +109,22 @@ Packers: TypeAlias = Mapping[Packing, Packer]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BytesColumn:
-    """The values of one column, back to back, with the end of each."""
+    """The values of one column, back to back: value n is ``data[offsets[n]:offsets[n + 1]]``.
 
-    ends: Sequence[int]
+    The offsets are numbers of 32 bits in the order of this machine. So the two buffers are those of
+    a binary column of Arrow, which is made of them without an object for each message.
+    """
+
+    offsets: "array[int]"
     data: bytes = field(repr=False)
 
     def __len__(self) -> int:
-        return len(self.ends)
+        return len(self.offsets) - 1
 
     def __getitem__(self, at: int) -> bytes:
-        start = self.ends[at - 1] if at else 0
-        return self.data[start : self.ends[at]]
+        if not 0 <= at < len(self):
+            raise IndexError(f"value {at} of a column of {len(self)}")
+        return self.data[self.offsets[at] : self.offsets[at + 1]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +170,7 @@ def size_bytes(message: LogMessage) -> int:
 
     Raises ``BadMessageError`` for a message that no batch can hold.
     """
-    size = _LENGTH_BYTES + _KEY_BYTES + _COUNT_BYTES + len(message.payload)
+    size = _PLAIN_BYTES + len(message.payload)
     if message.key is not None:
         size += len(message.key)
     if message.headers:
@@ -166,6 +183,17 @@ def size_bytes(message: LogMessage) -> int:
             f"{BODY_BYTES_MAX}: split it"
         )
     return size
+
+
+def total_bytes(many: Sequence[LogMessage]) -> int | None:
+    """Give the sum of ``size_bytes`` of messages without headers, without a step for each.
+
+    None: one has headers. No limit is checked here: the caller sees by the sum that none is broken.
+    """
+    if any(map(_HEADERS, many)):
+        return None
+    lengths = sum(map(len, map(_PAYLOAD, many))) + sum(map(len, filter(None, map(_KEY, many))))
+    return _PLAIN_BYTES * len(many) + lengths
 
 
 def build(
@@ -183,7 +211,8 @@ def build(
     assert 1 <= len(many) <= MESSAGES_MAX
     assert 0 <= place <= PLACE_MAX - len(many)
     assert 0 <= wall_ms <= PLACE_MAX
-    flags, body = _body(many)
+    flags, parts = _body(many)
+    body = b"".join(parts)
     assert len(body) <= BODY_BYTES_MAX
     packed = body
     if packing is not Packing.NONE:
@@ -209,23 +238,25 @@ def parse(raw: bytes, packers: Packers) -> MessageBatch:
     return _Columns(body, count).batch(flags, place=place, wall_ms=wall_ms, packing=packing)
 
 
-def _body(many: Sequence[LogMessage]) -> tuple[BatchFlags, bytes]:
-    payloads = [message.payload for message in many]
+def _body(many: Sequence[LogMessage]) -> tuple[BatchFlags, list[bytes]]:
+    """Give the parts of a body, in order."""
+    payloads: list[bytes] = list(map(_PAYLOAD, many))
     lengths, data = [_lengths("I", payloads)], payloads
     flags = BatchFlags.PLAIN
-    if any(message.key is not None for message in many):
+    keys: list[bytes | None] = list(map(_KEY, many))
+    if keys.count(None) != len(keys):
         flags |= BatchFlags.KEYED
-        keys = [message.key or b"" for message in many]
-        lengths += [bytes(message.key is not None for message in many), _lengths("I", keys)]
-        data = data + keys
-    if any(message.headers for message in many):
+        filled = [key or b"" for key in keys]
+        lengths += [bytes([key is not None for key in keys]), _lengths("I", filled)]
+        data = data + filled
+    if any(map(_HEADERS, many)):
         flags |= BatchFlags.HEADED
         names = list(chain.from_iterable(map(messages.header_names, many)))
         values = [value for message in many for _, value in message.headers]
         counts = struct.pack(f">{len(many)}H", *[len(message.headers) for message in many])
         lengths += [counts, _lengths("H", names), _lengths("I", values)]
         data = data + names + values
-    return flags, b"".join(lengths + data)
+    return flags, lengths + data
 
 
 def _lengths(code: str, values: Sequence[bytes]) -> bytes:
@@ -280,24 +311,24 @@ class _Columns:
     def batch(
         self, flags: BatchFlags, *, place: int, wall_ms: int, packing: Packing
     ) -> MessageBatch:
-        payload_ends = self._ends("I", self._count)
-        has_key, key_ends = None, None
+        payload_offsets = self._offsets(self._lengths("I", self._count))
+        has_key, key_offsets = None, None
         if BatchFlags.KEYED in flags:
             has_key = self._take(self._count)
             key_lengths = self._lengths("I", self._count)
             _check_keys(has_key, key_lengths)
-            key_ends = list(accumulate(key_lengths))
-        header_ends, name_ends, value_ends = None, None, None
+            key_offsets = self._offsets(key_lengths)
+        header_ends, name_offsets, value_offsets = None, None, None
         if BatchFlags.HEADED in flags:
-            header_ends = self._ends("H", self._count)
+            header_ends = list(accumulate(self._lengths("H", self._count)))
             if not header_ends[-1]:
                 raise _bad(Flaw.INCONSISTENT, "it says that it has headers, and has none")
-            name_ends = self._ends("H", header_ends[-1])
-            value_ends = self._ends("I", header_ends[-1])
-        payloads = self._column(payload_ends)
-        keys = None if key_ends is None else self._column(key_ends)
-        names = None if name_ends is None else self._column(name_ends)
-        values = None if value_ends is None else self._column(value_ends)
+            name_offsets = self._offsets(self._lengths("H", header_ends[-1]))
+            value_offsets = self._offsets(self._lengths("I", header_ends[-1]))
+        payloads = self._column(payload_offsets)
+        keys = None if key_offsets is None else self._column(key_offsets)
+        names = None if name_offsets is None else self._column(name_offsets)
+        values = None if value_offsets is None else self._column(value_offsets)
         if self._at != len(self._body):
             raise _bad(Flaw.TRAILING, f"{len(self._body) - self._at} bytes")
         if header_ends is not None and names is not None:
@@ -325,11 +356,14 @@ class _Columns:
         width = struct.calcsize(f">{code}")
         return struct.unpack(f">{count}{code}", self._take(width * count))
 
-    def _ends(self, code: str, count: int) -> list[int]:
-        return list(accumulate(self._lengths(code, count)))
+    def _offsets(self, lengths: Sequence[int]) -> "array[int]":
+        """Give the offsets of values; what the body cannot have is refused before a sum is kept."""
+        if (size := sum(lengths)) > len(self._body):
+            raise _bad(Flaw.TRUNCATED, f"{size} bytes of values; its body has {len(self._body)}")
+        return array(_INT32, accumulate(lengths, initial=0))
 
-    def _column(self, ends: list[int]) -> BytesColumn:
-        return BytesColumn(ends=ends, data=self._take(ends[-1]))
+    def _column(self, offsets: "array[int]") -> BytesColumn:
+        return BytesColumn(offsets=offsets, data=self._take(offsets[-1]))
 
 
 def _check_keys(has_key: bytes, lengths: Sequence[int]) -> None:

@@ -21,8 +21,8 @@ the record says it, and every step here asks the record.
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from zonekeeper.client.api.client import Client
@@ -32,7 +32,7 @@ from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base.errors import LogDamaged
 from zonekeeper.log.formats import openings
 from zonekeeper.log.formats.openings import ChainedOpening, Predecessor
-from zonekeeper.log.sessions import locating
+from zonekeeper.log.sessions import locating, trimming
 from zonekeeper.log.writing import joining
 from zonekeeper.log.writing.downgrading import Downgrading
 from zonekeeper.log.writing.joining import ClosedLedger
@@ -47,8 +47,10 @@ from zonekeeper.metadata.formats.log_record import (
 )
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_stamp, logs
-from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.troubles import Trouble
+from zonekeeper.placement.ensembles.failures import PlacementError
 
 #: Custom metadata of each ledger of a log: the log's name.
 STAMP_KEY: Final = log_stamp.NAME_KEY
@@ -61,13 +63,27 @@ _logger = logging.getLogger(__name__)
 class LedgerChain:
     """One writer's hold on the ledgers of a log."""
 
-    def __init__(self, client: Client, name: str, record: LogRecord, claim: LogClaim) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        record: LogRecord,
+        claim: LogClaim,
+        *,
+        deferred_sync: bool = False,
+    ) -> None:
         self.name = name
+        #: Do the bookies acknowledge before they sync?
+        self.deferred_sync = deferred_sync
+        #: Had the writer before not closed the log when this one claimed it?
+        self.was_open = False
         #: As it was after this writer's last change.
         self.record = record
         self._client = client
         self._claim = claim
         self._downgrading = Downgrading()
+        #: Bookies that lagged too far: they count as missing while the client avoids them.
+        self._laggards: set[BookieId] = set()
         #: Has the newest ledger that was made less than the full quorums?
         self.is_downgraded = False
 
@@ -155,6 +171,14 @@ class LedgerChain:
                 self._client.cluster, self.name, self._claim, ledger_id, end
             )
 
+    def lacks(self, bookie: BookieId) -> None:
+        """Count a bookie as missing, because it lags too far."""
+        self._laggards.add(bookie)
+
+    def is_lacking(self, ensemble: Iterable[BookieId]) -> bool:
+        """Is a bookie in an ensemble that counts as missing?"""
+        return not self._laggards.isdisjoint(ensemble)
+
     def opening(self, sequence: int, before: Predecessor | None) -> bytes:
         """Build the opening of a ledger, whose first message has a sequence."""
         opening = ChainedOpening(
@@ -195,7 +219,7 @@ class LedgerChain:
     async def _delete(self, ledger_id: LedgerId) -> None:
         """Delete a ledger that is no part of the log; one that stays is an orphan, and no harm."""
         try:
-            await self._client.delete(ledger_id, by="log")
+            await self._client.delete(ledger_id, by=trimming.DELETER)
         except Trouble as error:
             _logger.warning("log %s: ledger %d is left over: %s", self.name, ledger_id, error)
 
@@ -208,7 +232,7 @@ class LedgerChain:
                     self.record = await logs.add(cluster, self.name, self._claim, writer.ledger_id)
             except LedgerTooLow:
                 writer.halt()
-                await self._client.delete(writer.ledger_id, by="log")
+                await self._client.delete(writer.ledger_id, by=trimming.DELETER)
                 if attempts_left == 0:
                     raise
             except BaseException:
@@ -223,13 +247,14 @@ class LedgerChain:
         rules = self.record.rules
         custom = log_stamp.custom(self.name, self._claim.log_id, self._claim.epoch)
         try:
-            writer = await self._client.create(quorums=rules.quorums, custom=custom)
+            self._check_laggards(rules.quorums)
+            writer = await self._create(rules.quorums, custom)
         except client_errors.NotEnoughBookies as error:
             now_ms = int(asyncio.get_running_loop().time() * 1_000)
             if not self._downgrading.may_be_less(rules, now_ms):
                 raise
             try:
-                writer = await self._client.create(quorums=rules.minimum, custom=custom)
+                writer = await self._create(rules.minimum, custom)
             except client_errors.IllegalPlacement as refused:
                 _logger.warning("log %s: its minimum cannot be had: %s", self.name, refused)
                 raise error from refused
@@ -247,6 +272,25 @@ class LedgerChain:
             self._downgrading.full()
             self.is_downgraded = False
         return writer
+
+    def _check_laggards(self, quorums: Quorums | None) -> None:
+        """Raise ``NotEnoughBookies`` if no full ledger can be had without a laggard."""
+        bookies = self._client.bookies
+        self._laggards &= bookies.suspects
+        if not self._laggards:
+            return
+        with suppress(PlacementError):  # the creation says that better
+            ensemble = bookies.choose(quorums or bookies.policy.quorums)
+            if self.is_lacking(ensemble):
+                raise client_errors.NotEnoughBookies(
+                    f"log {self.name}: no ledger without {', '.join(sorted(self._laggards))}, "
+                    "which lagged too far, and counts as missing for a while"
+                )
+
+    async def _create(self, quorums: Quorums | None, custom: Mapping[str, bytes]) -> Writer:
+        return await self._client.create(
+            quorums=quorums, custom=custom, deferred_sync=self.deferred_sync
+        )
 
     async def _closed(self, record: LogRecord, ledger: LogLedger) -> ClosedLedger:
         """Close a ledger, and read what says how it ended; no batch of one that is no part."""
@@ -277,10 +321,14 @@ class LedgerChain:
         )
 
 
-async def claimed(client: Client, name: str, mark: LogWriterMark) -> LedgerChain:
+async def claimed(
+    client: Client, name: str, mark: LogWriterMark, *, deferred_sync: bool = False
+) -> LedgerChain:
     """Claim a log for a new writer; raises ``LogTaken`` if another one was faster."""
     with boundary.translated(f"taking log {name}"):
         seen = await logs.find(client.cluster, name)
         record = await logs.claim(client.cluster, name, seen, mark)
     claim = LogClaim(log_id=record.id, epoch=record.epoch, token=mark.token)
-    return LedgerChain(client, name, record, claim)
+    held = LedgerChain(client, name, record, claim, deferred_sync=deferred_sync)
+    held.was_open = bool(seen.unended)
+    return held

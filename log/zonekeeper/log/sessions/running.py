@@ -4,6 +4,7 @@ import asyncio
 from typing import Final
 
 from zonekeeper.client.api.writer import Writer
+from zonekeeper.log.writing.lagging import Lagging
 from zonekeeper.log.writing.tally import LedgerTally
 from zonekeeper.metadata.formats.log_record import LogRules
 from zonekeeper.placement.base.ids import LedgerId
@@ -23,6 +24,9 @@ class RunningLedger:
         self.old_s = self._loop.time() + rules.rotate_after_ms / _MS
         #: Nothing more is sent to it.
         self.sealed = False
+        self.lagging = Lagging(rules)
+        #: A member of it lags, and no other bookie has taken its place.
+        self.lags = False
 
     @property
     def id(self) -> LedgerId:
@@ -32,4 +36,5 @@ class RunningLedger:
     @property
     def is_full(self) -> bool:
         """Is it time to rotate?"""
-        return self.tally.is_full(self.rules, is_old=self._loop.time() >= self.old_s)
+        is_old = self.lags or self._loop.time() >= self.old_s
+        return self.tally.is_full(self.rules, is_old=is_old)

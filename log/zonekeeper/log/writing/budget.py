@@ -12,12 +12,19 @@ BUDGET_BYTES: Final = 64 << 20
 
 
 class LogBudget:
-    """What is spent, and who wants to hear that some of it is free again."""
+    """What is spent, and which logs wait until some of it is free again."""
 
     def __init__(self, limit_bytes: int = BUDGET_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self._listeners: dict[Callable[[], object], None] = {}
+        #: Logs that could free something by a force.
+        self._holders: dict[Callable[[], object], None] = {}
+
+    @property
+    def is_short(self) -> bool:
+        """Does a log wait for room?"""
+        return bool(self._listeners)
 
     def has_room(self, size_bytes: int, *, held_bytes: int) -> bool:
         """Is there room for a message of a log that holds so many bytes already?"""
@@ -32,9 +39,19 @@ class LogBudget:
                 tell()
 
     def listen(self, tell: Callable[[], object]) -> None:
-        """Have a log hear of room."""
+        """Have a log that waits hear of room; those that could make some hear of that."""
         self._listeners[tell] = None
+        for holder in list(self._holders):
+            holder()
 
     def forget(self, tell: Callable[[], object]) -> None:
         """Tell a log nothing more."""
         self._listeners.pop(tell, None)
+
+    def join(self, tell: Callable[[], object]) -> None:
+        """Have a log that keeps messages until they are forced hear that another waits for room."""
+        self._holders[tell] = None
+
+    def leave(self, tell: Callable[[], object]) -> None:
+        """Undo ``join``."""
+        self._holders.pop(tell, None)

@@ -72,6 +72,9 @@ class LogRules:
     minimum: Quorums | None = None
     #: The full ones must be missing for so long before that; None: a default of the writer.
     downgrade_after_ms: int | None = None
+    #: A bookie that is behind by so many milliseconds or bytes counts as missing; None: none does.
+    downgrade_lag_ms: int | None = None
+    downgrade_lag_bytes: int | None = None
     #: A ledger of so many bytes, messages or milliseconds is rotated.
     rotate_bytes: int = 1 << 30
     rotate_messages: int = 100_000_000
@@ -198,6 +201,10 @@ def check_rules(rules: LogRules) -> None:
         "rotate_messages": rules.rotate_messages,
         "rotate_after_ms": rules.rotate_after_ms,
     }
+    lags = {
+        "downgrade_lag_ms": rules.downgrade_lag_ms,
+        "downgrade_lag_bytes": rules.downgrade_lag_bytes,
+    }
     limits = {
         "keep_ms": rules.keep_ms,
         "keep_bytes": rules.keep_bytes,
@@ -207,6 +214,9 @@ def check_rules(rules: LogRules) -> None:
     for name, number in rotations.items():
         if number < 1:
             raise BadLogRulesError(f"{name} is {number}: it must be at least 1")
+    for name, lag in lags.items():
+        if lag is not None and lag < 1:
+            raise BadLogRulesError(f"{name} is {lag}: it must be at least 1, or None")
     for name, limit in limits.items():
         if limit is not None and limit < 0:
             raise BadLogRulesError(f"{name} is {limit}: it must be at least 0, or None")

@@ -154,6 +154,8 @@ def _plain_rules(rules: LogRules) -> dict[str, object]:
         "quorums": None if rules.quorums is None else str(rules.quorums),
         "minimum": None if rules.minimum is None else str(rules.minimum),
         "downgradeAfterMs": rules.downgrade_after_ms,
+        "downgradeLagMs": rules.downgrade_lag_ms,
+        "downgradeLagBytes": rules.downgrade_lag_bytes,
         "rotateBytes": rules.rotate_bytes,
         "rotateMessages": rules.rotate_messages,
         "rotateAfterMs": rules.rotate_after_ms,

@@ -1,0 +1,141 @@
+"""A member that is alive and lags too far counts as missing (``downgrade_lag_ms``, ``_bytes``)."""
+
+import asyncio
+
+from tests.client.lab import Lab, played, policy
+from tests.log.api.test_downgrade import sizes_of
+from tests.log.logging_lab import check_whole, create, message, record_of, writing
+from zonekeeper.client.api.client import Client
+from zonekeeper.log.api.log_writer import LogWriter
+from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.metadata.formats.log_record import LogRules
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.quorums import Quorums
+
+FOUR = {"a": 1, "b": 1, "c": 2}
+FULL = Quorums(ensemble=3, write=3, ack=2)
+MINIMUM = Quorums(ensemble=2, write=2, ack=1)
+LAG = LogRules(quorums=FULL, downgrade_lag_ms=2_000)
+QUARANTINE_S = 31 * 60
+
+
+async def present_members(lab: Lab, client: Client) -> tuple[BookieId, ...]:
+    """Give the present members of the log's last ledger."""
+    ledger = (await record_of(lab)).ledgers[-1].id
+    return (await client.metadata(ledger)).last_fragment.ensemble
+
+
+def stop(lab: Lab, bookie: BookieId) -> None:
+    """Have a bookie take everything, and answer nothing: it is alive, and behind."""
+    lab.door(bookie).holding = True
+
+
+def answer_again(lab: Lab, bookie: BookieId) -> None:
+    lab.door(bookie).holding = False
+    lab.door(bookie).release()
+
+
+async def for_a_while(writer: LogWriter, first: int, seconds: int) -> int:
+    """Append a message a second, each stored before the next; give the next number."""
+    for number in range(first, first + seconds):
+        await writer.append_and_wait(message(number), stored=True)
+        await asyncio.sleep(1)
+    return first + seconds
+
+
+@played(bookies_in=FOUR)
+async def test_another_bookie_takes_the_place_of_a_laggard(lab: Lab) -> None:
+    await create(lab, LAG)
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        slow = (await present_members(lab, client))[0]
+        stop(lab, slow)
+        following = await for_a_while(writer, 1, 1)
+        assert slow in await present_members(lab, client), "it does not lag so far yet"
+        following = await for_a_while(writer, following, 10)
+        assert slow not in await present_members(lab, client)
+        assert len((await record_of(lab)).ledgers) == 1, "the running ledger goes on with others"
+        assert not writer.is_downgraded
+        answer_again(lab, slow)
+    await check_whole(lab, following)
+
+
+@played(bookies_in=FOUR)
+async def test_a_member_that_answers_late_and_within_the_rule_stays(lab: Lab) -> None:
+    await create(lab, LAG)
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        before = await present_members(lab, client)
+        for number in range(1, 10):
+            stop(lab, before[0])
+            await writer.append_and_wait(message(number), stored=True)
+            await asyncio.sleep(1.5)
+            answer_again(lab, before[0])
+            await asyncio.sleep(3)
+        assert await present_members(lab, client) == before
+    await check_whole(lab, 10)
+
+
+@played(bookies_in=FOUR)
+async def test_a_member_that_is_behind_by_too_many_bytes_is_given_up(lab: Lab) -> None:
+    await create(lab, LogRules(quorums=FULL, downgrade_lag_bytes=20_000))
+    large = LogMessage(payload=bytes(3_000))
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(large)
+        slow = (await present_members(lab, client))[1]
+        stop(lab, slow)
+        for _ in range(5):
+            await writer.append_and_wait(large, stored=True)
+            await asyncio.sleep(0.5)
+        assert slow in await present_members(lab, client), "it is not so many bytes yet"
+        for _ in range(5):
+            await writer.append_and_wait(large, stored=True)
+            await asyncio.sleep(0.5)
+        assert slow not in await present_members(lab, client)
+        answer_again(lab, slow)
+
+
+@played(bookies_in={"a": 1, "b": 1, "c": 1}, rules=policy(strict=False))
+async def test_where_no_other_bookie_is_left_the_log_is_downgraded_and_later_full_again(
+    lab: Lab,
+) -> None:
+    await create(
+        lab,
+        LogRules(
+            quorums=FULL,
+            minimum=MINIMUM,
+            downgrade_lag_ms=2_000,
+            downgrade_after_ms=20_000,
+            rotate_after_ms=10 * 60_000,
+        ),
+    )
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        slow = (await present_members(lab, client))[2]
+        stop(lab, slow)
+        following = await for_a_while(writer, 1, 15)
+        assert not writer.is_downgraded, "full ones are missing for too short a time"
+        following = await for_a_while(writer, following, 30)
+        assert writer.is_downgraded
+        assert await sizes_of(lab) == [3, 2]
+        assert slow not in await present_members(lab, client)
+        answer_again(lab, slow)
+        await asyncio.sleep(QUARANTINE_S)
+        following = await for_a_while(writer, following, 5)
+        assert not writer.is_downgraded
+        assert (await sizes_of(lab))[-1] == 3
+    await check_whole(lab, following)
+
+
+@played(bookies_in={"a": 1, "b": 1, "c": 1}, rules=policy(strict=False))
+async def test_without_a_minimum_the_log_goes_on_without_its_laggard(lab: Lab) -> None:
+    """The ack quorum is there, and no ledger is made again and again."""
+    await create(lab, LAG)
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        stop(lab, (await present_members(lab, client))[2])
+        following = await for_a_while(writer, 1, 300)
+        assert not writer.is_downgraded
+        assert await sizes_of(lab) == [3]
+        answer_again(lab, (await present_members(lab, client))[2])
+    await check_whole(lab, following)
