@@ -66,7 +66,10 @@ async def test_only_a_ledger_that_continues_the_log_has_messages(lab: Lab, conti
             assert await reader.at_sequence(6) == replace(first, index=1)
             assert await reader.sequence_of(first) == 5
             assert await reader.at_time(LATE_MS) == first
-            assert (await reader.end(), await reader.latest()) == (7, replace(first, entry=2))
+            assert (await reader.end(), await reader.latest()) == (
+                7,
+                replace(first, entry=EntryId(2)),
+            )
             return
         with pytest.raises(NotInLog, match="message 5 is ahead of its end"):
             await reader.at_sequence(5)
