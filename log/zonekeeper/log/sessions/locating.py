@@ -8,6 +8,7 @@ is an error of the log that names it. Errors of the metadata store pass as they 
 logs translates them.
 """
 
+import hmac
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
 from functools import partial
@@ -42,6 +43,29 @@ async def reader_of(client: Client, name: str, ledger_id: LedgerId) -> Reader:
             f"ledger {ledger_id} is in the record of log {name}, and was deleted by another "
             "program: the messages in it are lost; no message behind it was given"
         ) from error
+
+
+async def check_password(client: Client, name: str, record: LogRecord) -> None:
+    """Refuse a client that has not the password of a log's last ledger, before it claims the log.
+
+    The claim would end the writer that has the log, and a ledger with another password would be one
+    that the log's readers cannot open.
+    """
+    for last in record.ledgers[-1:]:
+        try:
+            ledger = await client.metadata(last.id)
+        except client_errors.NoSuchLedger:
+            return  # the settling says it, if the ledger is needed
+        if not hmac.compare_digest(client.config.password, ledger.password):
+            raise wrong_password(name, last.id)
+
+
+def wrong_password(name: str, ledger_id: LedgerId) -> client_errors.Unauthorized:
+    """Give the error for a client whose password is not that of a log's ledger."""
+    return client_errors.Unauthorized(
+        f"ledger {ledger_id} of log {name} has another password than this client; nothing was "
+        "changed: the password of a log is that of its client's configuration"
+    )
 
 
 async def check_kept(client: Client, name: str, ledger_id: LedgerId) -> None:
