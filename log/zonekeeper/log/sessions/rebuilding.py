@@ -135,6 +135,17 @@ async def rebuild(client: Client, name: str, wish: RebuildWish) -> RebuiltLog:
 # ── looking ──
 
 
+async def rebuildable(client: Client, name: str) -> dict[str, list[LedgerId]]:
+    """Give the ledgers that were made for logs of a name, by the ids of their incarnations.
+
+    Nothing is recovered or changed.
+    """
+    found: dict[str, list[LedgerId]] = {}
+    for one in sorted(await _candidates(client, name), key=lambda one: (one.log_id, one.id)):
+        found.setdefault(one.log_id, []).append(one.id)
+    return found
+
+
 async def _candidates(client: Client, name: str) -> list[_Candidate]:
     """List all ledgers that were made for logs of this name."""
     found: list[_Candidate] = []
