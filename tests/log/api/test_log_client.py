@@ -1,9 +1,11 @@
 """Logs from an application's side: create, list, trim and delete them."""
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -187,8 +189,52 @@ async def test_a_trim_is_by_id_by_time_or_by_bytes_too(lab: Lab) -> None:
         assert (await log.record(NAME)).start_sequence == 20
         await log.trim_to_bytes(NAME, 1 << 40)
         assert (await log.record(NAME)).start_sequence == 20
-        with pytest.raises(NotInLog, match="is the id of another log"):
+        with pytest.raises(NotInLog, match="is not one of its ledgers"):
             await log.trim_to_id(NAME, MessageId(LedgerId(1 << 40), EntryId(1), 0))
+
+
+@played()
+async def test_a_trim_by_bytes_counts_no_ledger_without_a_message(lab: Lab) -> None:
+    async with connected(lab) as log:
+        await log.create(NAME, SHORT)
+        await fill(log, 15)
+        for _ in range(2):
+            await fill(log, 0)
+        ends = [one.end for one in (await log.record(NAME)).ledgers if one.end is not None]
+        assert [one.messages for one in ends] == [10, 5, 0, 0]
+        assert all(one.size_bytes for one in ends)
+        await log.trim_to_bytes(NAME, ends[1].size_bytes)
+        assert await sequences(log) == list(range(10, 15))
+        await log.trim_to_bytes(NAME, 1)
+        assert await sequences(log) == list(range(10, 15))
+        with pytest.raises(ValueError, match="keep_bytes is at least 0"):
+            await log.trim_to_bytes(NAME, -1)
+        await log.trim_to_bytes(NAME, 0)
+        assert await sequences(log) == []
+
+
+@played()
+async def test_of_two_that_change_rules_at_once_neither_undoes_the_others_change(lab: Lab) -> None:
+    async with connected(lab) as log, connected(lab, "another") as other:
+        await log.create(NAME, SHORT)
+        asked = list[LogRules]()
+
+        def changed(field: str, before: LogRules) -> LogRules:
+            asked.append(before)
+            return replace(before, **{field: 5})  # type: ignore[arg-type]  # both are numbers
+
+        await asyncio.gather(
+            log.change_rules(NAME, partial(changed, "keep_ms")),
+            other.change_rules(NAME, partial(changed, "keep_bytes")),
+        )
+
+        wanted = replace(SHORT, keep_ms=5, keep_bytes=5)
+        assert (await log.record(NAME)).rules == wanted
+        assert len(asked) > 2, "one of the two was faster, and the other was asked again"
+        assert await other.change_rules(NAME, partial(changed, "keep_ms")) == wanted
+        with pytest.raises(BadLogRules):
+            await log.change_rules(NAME, lambda before: replace(before, rotate_bytes=0))
+        assert (await log.record(NAME)).rules == wanted
 
 
 @played()

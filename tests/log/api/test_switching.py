@@ -95,7 +95,7 @@ class Play:
 
     lab: Lab
     client: Client
-    #: Another client, of whoever interferes.
+    #: Another client, of the program that interferes.
     other: Client
     name: str
     steps: Steps

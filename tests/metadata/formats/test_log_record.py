@@ -308,6 +308,13 @@ def test_a_running_sum_of_bytes_begins_anew_behind_a_ledger_without_one() -> Non
     assert [one.end and one.end.total_bytes for one in record.ledgers] == [0, BYTES]
 
 
+def test_a_ledger_without_a_message_adds_nothing_to_the_running_sum_of_bytes() -> None:
+    record = ended(added(claimed(), 5, 6), 5, 0)
+    empty = replace(ending(1), messages=0)
+    record = log_record.ended(record, CLAIM, LedgerId(6), empty).record
+    assert [one.end and one.end.total_bytes for one in record.ledgers] == [BYTES, BYTES]
+
+
 def test_rules_that_this_version_does_not_know_stay_when_others_are_set() -> None:
     record = replace(NEW, rules=LogRules(unknown='{"standby": ["a"]}'))
     after = log_record.ruled(record, LOG_ID, LogRules(keep_ms=7)).record

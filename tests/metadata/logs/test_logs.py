@@ -329,7 +329,7 @@ STEPS: dict[str, Step] = {
     "end": lambda cluster: logs.end(cluster, NAME, CLAIM, LedgerId(1), ending(0)),
     "drop": lambda cluster: logs.drop(cluster, NAME, CLAIM, LedgerId(3)),
     "add again": lambda cluster: logs.add(cluster, NAME, CLAIM, LedgerId(5)),
-    "rule": lambda cluster: logs.rule(cluster, NAME, LOG_ID, LogRules(keep_ms=5)),
+    "rule": lambda cluster: logs.rule(cluster, NAME, LOG_ID, lambda _: LogRules(keep_ms=5)),
     "seal": grow_to_a_page,
     "trim": lambda cluster: logs.trim(cluster, NAME, LOG_ID, *at_start_of(40)),
     "reclaim": reclaim,

@@ -1,17 +1,20 @@
 """How ``zonekeeper log`` reads places, sizes and durations, and how it writes messages."""
 
 import json
+from dataclasses import replace
 
 import click
 import pytest
 
 from zonekeeper.log import LogMessage, LogRules, MessageId, ReadMessage
 from zonekeeper.metadata.formats.log_record import LogLedger, LogRecord
+from zonekeeper.metadata.logs.log_cursor import CursorMark, CursorPosition
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.shell.logs import log_options, log_text, message_io
 from zonekeeper.shell.logs.log_options import DurationParameter, GivenRules, SizeParameter
 from zonekeeper.shell.logs.log_places import LogEdge, LogPlace, PlaceParameter, WallTime
+from zonekeeper.shell.logs.log_text import SeenCursors, SeenLog
 from zonekeeper.shell.logs.log_work import LogAppended
 from zonekeeper.shell.logs.message_io import MessageForm
 
@@ -124,7 +127,16 @@ def test_a_state_is_what_the_record_says() -> None:
     assert log_text.state(unended) == "open"
     deleting = LogRecord(id="0" * 32, created_ms=0, ledgers=(ledger,), deleting=True)
     assert log_text.state(deleting) == "deleting"
-    assert log_text.ledger_row(ledger) == ("1", "1", "0", "open", "", "", "")
+    silent = SeenLog(name="a", record=unended, end=None, ledgers=[ledger])
+    assert log_text.ledger_row(silent, ledger) == ("1", "1", "0", "open", "", "", "", "")
+    seen = replace(silent, confirmed={ledger.id: EntryId(4)}, marked={ledger.id})
+    assert log_text.ledger_row(seen, ledger) == ("1", "1", "0", "open", "5+", "", "", "lacking")
+    pending = [dict(log_text.rows(one))["pending"] for one in (silent, seen)]
+    assert pending == [
+        "ledger 1 has no end, and its bookies gave no answer",
+        "ledger 1 has no end, and is confirmed up to entry 4",
+    ]
+    assert "pending" not in dict(log_text.rows(replace(silent, record=record)))
 
 
 def test_an_append_says_how_far_it_came() -> None:
@@ -139,3 +151,23 @@ def test_an_append_says_how_far_it_came() -> None:
         assert appended.text() == said + more
         appended.closed = True
         assert appended.text() == said
+
+
+def test_a_cursor_is_told_also_where_the_end_is_unknown() -> None:
+    mark = CursorMark(
+        log_id="0" * 32,
+        created_ms=1,
+        epoch=2,
+        token="t",
+        address="a\x1b",
+        position=CursorPosition(sequence=7),
+        moved_ms=5_000,
+    )
+    seen = SeenCursors(name="a", end=9, marks={"billing": mark}, now_ms=65_500)
+    unknown = replace(seen, end=None, now_ms=0)
+    assert list(log_text.cursor_rows(seen)) == [("billing", "7", "2", "1m", "2", r"a\x1b")]
+    assert list(log_text.cursor_rows(unknown)) == [("billing", "7", "?", "0s", "2", r"a\x1b")]
+    for one, lag, age_ms in ((seen, 2, 60_500), (unknown, None, 0)):
+        plain = log_text.plain_cursors(one)["cursors"]
+        assert isinstance(plain, list)
+        assert (plain[0]["lag"], plain[0]["ageMs"]) == (lag, age_ms)

@@ -78,7 +78,7 @@ class Client(LoopObject):
     def create(  # noqa: PLR0913 each is a wish of its own, and has a name
         self,
         *,
-        password: bytes = b"",
+        password: bytes | None = None,
         quorums: Quorums | None = None,
         digest: Digest | None = None,
         custom: Mapping[str, bytes] | None = None,
@@ -104,7 +104,7 @@ class Client(LoopObject):
         self,
         ledger_id: int,
         *,
-        password: bytes = b"",
+        password: bytes | None = None,
         recover: bool | None = None,
         timeout: float | None = None,
     ) -> "Reader":

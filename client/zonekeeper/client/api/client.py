@@ -231,7 +231,7 @@ class Client:
     def create(  # noqa: PLR0913 each is a wish of its own, and has a name
         self,
         *,
-        password: bytes = b"",
+        password: bytes | None = None,
         quorums: Quorums | None = None,
         digest: Digest | None = None,
         custom: Mapping[str, bytes] | None = None,
@@ -241,14 +241,16 @@ class Client:
     ) -> Making[Writer]:
         """Create a ledger, and give its writer; quorums and digest are the policy's by default.
 
-        Await it, or enter it with ``async with``, whose end closes the ledger. A creation that is
-        cancelled leaves no ledger behind (``creations``). ``custom`` is stored in the ledger's
-        metadata, for anyone to read. With ``deferred_sync`` entries are durable only once the
-        writer has forced them. Raises ``WaitTimedOut`` after ``timeout`` seconds; the creation is
-        then given up.
+        The password is the configuration's by default. Await it, or enter it with ``async
+        with``, whose end closes the ledger. A creation that is cancelled leaves no ledger behind
+        (``creations``). ``custom`` is stored in the ledger's metadata, for anyone to read. With
+        ``deferred_sync`` entries are durable only once the writer has forced them. Raises
+        ``WaitTimedOut`` after ``timeout`` seconds; the creation is then given up.
         """
         arguments.check_timeout(timeout)
-        wanted = _Wanted(password, quorums, digest, custom, ledger_id, deferred_sync)
+        wanted = _Wanted(
+            self._password(password), quorums, digest, custom, ledger_id, deferred_sync
+        )
 
         def over() -> errors.WaitTimedOut:
             return errors.WaitTimedOut(
@@ -294,7 +296,7 @@ class Client:
         self,
         ledger_id: int,
         *,
-        password: bytes = b"",
+        password: bytes | None = None,
         recover: bool | None = None,
         timeout: float | None = None,
     ) -> Making[Reader]:
@@ -316,7 +318,7 @@ class Client:
                 maybe_applied=recover is True,
             )
 
-        work = partial(self._open, ledger_id, password, recover)
+        work = partial(self._open, ledger_id, self._password(password), recover)
         return Making(_within(timeout, work, over))
 
     async def _open(self, ledger_id: int, password: bytes, recover: bool | None) -> Reader:
@@ -340,6 +342,9 @@ class Client:
         if not ledger.is_closed:
             await reader.read_last_confirmed()
         return reader
+
+    def _password(self, given: bytes | None) -> bytes:
+        return self.config.password if given is None else given
 
     def reading(self, ledger_id: LedgerId, ledger: LedgerMetadata) -> Reading:
         """Give the way to ask bookies for a ledger's entries; no password is checked."""

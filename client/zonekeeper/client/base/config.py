@@ -52,6 +52,9 @@ class ClientConfig:
     store: Timeouts = field(default_factory=Timeouts)
     #: None: no connection is encrypted, and no bookie has to prove its identity.
     tls: TlsFiles | None = None
+    #: The password of ledgers that are created, and opened, without another one. A log's ledgers
+    #: have no other.
+    password: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         for name, (least, most) in _BOUNDS.items():
@@ -60,6 +63,7 @@ class ClientConfig:
         arguments.check_kind("links", self.links, LinkSettings)
         arguments.check_kind("store", self.store, Timeouts)
         arguments.check_kind("tls", self.tls, TlsFiles, NoneType)
+        arguments.check_password(self.password)
 
 
 def own_zone(config: ClientConfig) -> ZoneName | None:

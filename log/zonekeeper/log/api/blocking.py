@@ -125,8 +125,12 @@ class BlockingLogs(LoopObject):
         return self._calls.do(lambda: self._logs.record(name))
 
     def set_rules(self, name: str, rules: LogRules) -> None:
-        """Set the rules of a log. Its writer follows them from its next ledger on."""
+        """Set all rules of a log. Its writer follows them from its next ledger on."""
         self._calls.do(lambda: self._logs.set_rules(name, rules))
+
+    def change_rules(self, name: str, change: Callable[[LogRules], LogRules]) -> LogRules:
+        """Change some rules of a log; ``change`` runs on the loop, perhaps several times."""
+        return self._calls.do(lambda: self._logs.change_rules(name, change))
 
     def trim(self, name: str, sequence: int) -> None:
         """Forget all messages before one; ledgers that have only such messages are deleted."""
@@ -166,7 +170,7 @@ class BlockingLogs(LoopObject):
         return self._calls.do(lambda: self._logs.cursors(name))
 
     def delete_cursor(self, name: str, cursor: str) -> None:
-        """Delete a cursor, whoever has it open; raises ``NoCursorError``."""
+        """Delete a cursor, also one that a consumer has open; raises ``NoCursorError``."""
         self._calls.do(lambda: self._logs.delete_cursor(name, cursor))
 
     def rebuild(

@@ -5,16 +5,19 @@
 A trim moves the start of a log first, and deletes the ledgers below it afterwards, lowest first. A
 deletion marks the log first, then deletes its ledgers, and removes the record last. Both may be
 called again after a failure, and go on where they stopped.
+
+What the metadata store says reaches the caller as ``MetadataFailed`` of the client of ledgers.
 """
 
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import Final
 
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client, Surroundings
+from zonekeeper.client.base import arguments, boundary
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.log.api import log_cursor, log_writer
 from zonekeeper.log.api.log_cursor import LogConsumer, LogCursor
@@ -76,7 +79,8 @@ class LogClient:
         record = LogRecord(
             id=self._drawn(), created_ms=self._surroundings.wall_ms(), rules=rules or LogRules()
         )
-        await logs.create(self.client.cluster, name, record)
+        with boundary.translated(f"creating log {name}"):
+            await logs.create(self.client.cluster, name, record)
 
     def writer(
         self, name: str, *, address: str = "", deferred_sync: bool = False
@@ -107,16 +111,33 @@ class LogClient:
 
     async def record(self, name: str) -> LogRecord:
         """Give the record of a log, no older than this call; raises ``NoLogError``."""
-        return await logs.find(self.client.cluster, name)
+        with boundary.translated(f"reading the record of log {name}"):
+            return await logs.find(self.client.cluster, name)
 
     async def set_rules(self, name: str, rules: LogRules) -> None:
-        """Set the rules of a log. Its writer follows them from its next ledger on.
+        """Set all rules of a log. Its writer follows them from its next ledger on.
 
         Raises ``BadLogRules`` for rules that no ledger could follow.
         """
         self._check(rules)
-        record = await self.record(name)
-        await logs.rule(self.client.cluster, name, record.id, rules)
+        await self.change_rules(name, lambda _: rules)
+
+    async def change_rules(self, name: str, change: Callable[[LogRules], LogRules]) -> LogRules:
+        """Change some rules of a log, such as by ``dataclasses.replace``; give the new rules.
+
+        Of two programs that change different rules at once, neither undoes the other's change.
+        So ``change`` may be called several times, with the rules as they then are. Raises
+        ``BadLogRules`` for rules that no ledger could follow.
+        """
+
+        def checked(before: LogRules) -> LogRules:
+            after = change(before)
+            self._check(after)
+            return after
+
+        with boundary.translated(f"changing the rules of log {name}"):
+            log_id = (await self.record(name)).id
+            return (await logs.rule(self.client.cluster, name, log_id, checked)).rules
 
     async def trim(self, name: str, sequence: int) -> None:
         """Forget all messages before one; ledgers that have only such messages are deleted.
@@ -124,37 +145,47 @@ class LogClient:
         A log that is trimmed there already stays as it is. Raises ``NotInLog`` for a message that
         is ahead of the end.
         """
-        await trimming.to_sequence(self.client, name, await self.record(name), sequence)
+        with _trimming(name):
+            await trimming.to_sequence(self.client, name, await self.record(name), sequence)
 
     async def trim_to_id(self, name: str, message: MessageId) -> None:
         """Forget all messages before the one with an id; raises ``NotInLog`` if there is none."""
-        await trimming.to_id(self.client, name, await self.record(name), message)
+        with _trimming(name):
+            await trimming.to_id(self.client, name, await self.record(name), message)
 
     async def trim_to_time(self, name: str, wall_ms: int) -> None:
         """Forget the messages before the first one that may be of a time or later.
 
         If there is none, all messages are forgotten.
         """
-        await trimming.to_time(self.client, name, await self.record(name), wall_ms)
+        with _trimming(name):
+            await trimming.to_time(self.client, name, await self.record(name), wall_ms)
 
     async def trim_to_bytes(self, name: str, keep_bytes: int) -> None:
-        """Forget the oldest ledgers, such that the others have at least so many bytes."""
-        await trimming.to_bytes(self.client, name, await self.record(name), keep_bytes)
+        """Forget the oldest ledgers, such that the others have at least so many bytes.
+
+        A ledger without a message has none. The last ledger stays.
+        """
+        arguments.check_whole("keep_bytes", keep_bytes, 0, None)
+        with _trimming(name):
+            await trimming.to_bytes(self.client, name, await self.record(name), keep_bytes)
 
     async def trim_by_rules(self, name: str) -> bool:
         """Trim as the log's rules say, which autorecovery does too; give whether the start moved.
 
         Cursors are waited for, as long as the rules say.
         """
-        record = await self.record(name)
-        moved = await trimming.by_rules(self.client, name, record, self._surroundings.wall_ms())
-        await trimming.reclaim(self.client, name, record.id)
-        return moved
+        with _trimming(name):
+            record = await self.record(name)
+            moved = await trimming.by_rules(self.client, name, record, self._surroundings.wall_ms())
+            await trimming.reclaim(self.client, name, record.id)
+            return moved
 
     async def delete(self, name: str) -> None:
         """Delete a log with all its messages and cursors; raises ``NoLogError``."""
-        record = await self.record(name)
-        await trimming.delete(self.client, name, record.id, self._surroundings.wall_ms())
+        with boundary.translated(f"deleting log {name}"):
+            record = await self.record(name)
+            await trimming.delete(self.client, name, record.id, self._surroundings.wall_ms())
 
     async def cursor(
         self, name: str, cursor: str, *, at_end: bool = False, address: str = ""
@@ -165,16 +196,19 @@ class LogClient:
         the last one. ``address`` stands with the cursor, for anyone to read.
         """
         mark = LogConsumer(token=self._drawn(), address=address, wall_ms=self._surroundings.wall_ms)
-        return await log_cursor.opened(self.client, name, cursor, mark, at_end=at_end)
+        with boundary.translated(f"opening cursor {cursor} of log {name}"):
+            return await log_cursor.opened(self.client, name, cursor, mark, at_end=at_end)
 
     async def cursors(self, name: str) -> dict[str, CursorMark]:
         """Give the cursors of a log by their names."""
-        record = await self.record(name)
-        return await log_cursors.every(self.client.cluster, name, record.id)
+        with boundary.translated(f"reading the cursors of log {name}"):
+            record = await self.record(name)
+            return await log_cursors.every(self.client.cluster, name, record.id)
 
     async def delete_cursor(self, name: str, cursor: str) -> None:
-        """Delete a cursor, whoever has it open; raises ``NoCursorError``."""
-        await log_cursors.delete(self.client.cluster, name, cursor)
+        """Delete a cursor, also one that a consumer has open; raises ``NoCursorError``."""
+        with boundary.translated(f"deleting cursor {cursor} of log {name}"):
+            await log_cursors.delete(self.client.cluster, name, cursor)
 
     async def rebuild(
         self,
@@ -197,17 +231,20 @@ class LogClient:
             log_id=log_id,
             without=[LedgerId(one) for one in without],
         )
-        return await rebuilding.rebuild(self.client, name, wish)
+        with boundary.translated(f"rebuilding log {name}"):
+            return await rebuilding.rebuild(self.client, name, wish)
 
     async def namespaces(self) -> AsyncGenerator[str, None]:
         """List the namespaces that have logs; ``""``: logs whose name has one part."""
-        async for namespace in log_listing.namespaces(self.client.cluster):
-            yield namespace
+        with boundary.translated("listing logs"):
+            async for namespace in log_listing.namespaces(self.client.cluster):
+                yield namespace
 
     async def names(self, namespace: str = "") -> AsyncGenerator[str, None]:
         """List the logs of one namespace, in an order that is always the same."""
-        async for name in log_listing.names(self.client.cluster, namespace):
-            yield name
+        with boundary.translated("listing logs"):
+            async for name in log_listing.names(self.client.cluster, namespace):
+                yield name
 
     def _check(self, rules: LogRules) -> None:
         """Refuse limits that are no limits, and quorums that placement refuses."""
@@ -237,3 +274,7 @@ class LogClient:
         chance = self._surroundings.chance
         words = [int(chance.random() * (1 << _WORD_BITS)) for _ in range(_ID_WORDS)]
         return "".join(f"{word:08x}" for word in words)
+
+
+def _trimming(name: str) -> AbstractContextManager[None]:
+    return boundary.translated(f"trimming log {name}")

@@ -11,10 +11,11 @@ seeks the earliest message by itself.
 """
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass, replace
 
 from zonekeeper.client.api.client import Client
+from zonekeeper.client.base import boundary
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
 from zonekeeper.log.base.errors import LogTrimmed
 from zonekeeper.log.sessions import positions
@@ -76,15 +77,17 @@ class LogCursor:
 
     async def read(self) -> AsyncGenerator[ReadMessages, None]:
         """Read from the cursor on to the end as it is now; the cursor itself stays."""
-        async with aclosing(self._read(follow=False)) as many:
-            async for one in many:
-                yield one
+        with self._at_store("reading from"):
+            async with aclosing(self._read(follow=False)) as many:
+                async for one in many:
+                    yield one
 
     async def follow(self) -> AsyncGenerator[ReadMessages, None]:
         """Read from the cursor on, and go on as the log grows; the cursor itself stays."""
-        async with aclosing(self._read(follow=True)) as many:
-            async for one in many:
-                yield one
+        with self._at_store("reading from"):
+            async with aclosing(self._read(follow=True)) as many:
+                async for one in many:
+                    yield one
 
     async def move(self, behind: ReadMessages | ReadMessage) -> None:
         """Move behind a message, or behind all messages of a batch, that were read.
@@ -96,35 +99,44 @@ class LogCursor:
         else:
             last = MessageId(behind.ledger, behind.entry, len(behind.batch) - 1)
             sequence = behind.sequence + len(behind.batch)
-        self.mark = await log_cursors.move(
-            self._client.cluster,
-            self.log,
-            self.name,
-            self._claim,
-            CursorPosition(sequence=sequence, at=last),
-            self._wall_ms(),
-        )
+        with self._at_store("moving"):
+            self.mark = await log_cursors.move(
+                self._client.cluster,
+                self.log,
+                self.name,
+                self._claim,
+                CursorPosition(sequence=sequence, at=last),
+                self._wall_ms(),
+            )
 
     async def seek(self, message: MessageId) -> None:
         """Read a message next; raises ``LogTrimmed`` or ``NotInLog``, and the cursor stays."""
-        record = await self._record()
-        sequence = await positions.sequence_of(self._client, self.log, record, message)
-        await self._seek(CursorPosition(sequence=sequence, at=message))
+        with self._at_store("setting"):
+            record = await self._record()
+            sequence = await positions.sequence_of(self._client, self.log, record, message)
+            await self._seek(CursorPosition(sequence=sequence, at=message))
 
     async def seek_earliest(self) -> None:
         """Read the earliest message next that is kept."""
-        record = await self._record()
-        await self._seek(CursorPosition(sequence=record.start_sequence, at=record.start))
+        with self._at_store("setting"):
+            record = await self._record()
+            await self._seek(CursorPosition(sequence=record.start_sequence, at=record.start))
 
     async def seek_end(self) -> None:
         """Read next what is appended from now on."""
-        at, sequence = await positions.end_of(self._client, self.log, await self._record())
-        await self._seek(CursorPosition(sequence=sequence, at=at))
+        with self._at_store("setting"):
+            at, sequence = await positions.end_of(self._client, self.log, await self._record())
+            await self._seek(CursorPosition(sequence=sequence, at=at))
 
     async def lag(self) -> int:
         """Give the number of confirmed messages that the consumer has not passed yet."""
-        _, end = await positions.end_of(self._client, self.log, await self._record())
-        return max(0, end - self.sequence)
+        with self._at_store("reading the lag of"):
+            _, end = await positions.end_of(self._client, self.log, await self._record())
+            return max(0, end - self.sequence)
+
+    def _at_store(self, doing: str) -> AbstractContextManager[None]:
+        """Translate the errors of the metadata store, as the client of ledgers does."""
+        return boundary.translated(f"{doing} cursor {self.name} of log {self.log}")
 
     async def _seek(self, to: CursorPosition) -> None:
         self.mark = await log_cursors.seek(

@@ -6,18 +6,17 @@ confirmed. So all readers see the same messages in the same order, each once.
 """
 
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.reader import Reader
+from zonekeeper.client.base import boundary
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base import errors
-from zonekeeper.log.formats import batches, openings
 from zonekeeper.log.formats.batches import MessageBatch
 from zonekeeper.log.formats.messages import LogMessage
-from zonekeeper.log.packing import packers
-from zonekeeper.log.sessions import locating
+from zonekeeper.log.sessions import locating, positions
 from zonekeeper.log.writing import joining
 from zonekeeper.metadata.formats.log_record import (
     LogDeleting,
@@ -73,74 +72,59 @@ class LogReader:
 
     async def earliest(self) -> MessageId | None:
         """Give the first message that is kept; None: from the log's beginning on."""
-        return (await self._record()).start
+        with self._at_store():
+            return (await self._record()).start
 
     async def at_sequence(self, sequence: int) -> MessageId:
-        """Give the id of the message with a sequence."""
-        return await locating.by_sequence(self._client, self.name, await self._record(), sequence)
+        """Give the id of the message with a sequence; raises ``NotInLog``, or ``LogTrimmed``."""
+        with self._at_store():
+            record = await self._record()
+            return await locating.by_sequence(self._client, self.name, record, sequence)
 
     async def sequence_of(self, message_id: MessageId) -> int:
         """Give the sequence of the message with an id; raises ``NotInLog``, or ``LogTrimmed``."""
-        record = await self._record()
-        return await locating.sequence_of(self._client, self.name, record, message_id)
+        with self._at_store():
+            record = await self._record()
+            return await positions.sequence_of(self._client, self.name, record, message_id)
 
     async def latest(self) -> MessageId | None:
         """Give the place behind the last message that a reader sees now; None: there is none yet.
 
         Reading from there on gives what comes later.
         """
-        record = await self._record()
-        ledger = await self._newest(record)
-        if ledger is None:
-            return record.start
-        return MessageId(ledger.id, EntryId(await self._last_entry(ledger) + 1), 0)
+        with self._at_store():
+            at, _ = await positions.end_of(self._client, self.name, await self._record())
+            return at
 
     async def end(self) -> int:
         """Give the sequence that follows the last message that a reader sees now."""
-        record = await self._record()
-        ledger = await self._newest(record)
-        if ledger is None or ledger.sequence is None:
-            return record.start_sequence
-        if ledger.end is not None:
-            return ledger.sequence + ledger.end.messages
-        reader = await locating.reader_of(self._client, self.name, ledger.id)
-        if reader.last_confirmed <= locating.OPENING_ENTRY:
-            return ledger.sequence
-        batch = await locating.batch_of(reader, reader.last_confirmed)
-        return ledger.sequence + batch.place + len(batch)
-
-    async def _newest(self, record: LogRecord) -> LogLedger | None:
-        """Give the last ledger that is a part of the log for good; None: there is none."""
-        for ledger in reversed(record.ledgers):
-            if ledger.sequence is None:
-                continue
-            if ledger.end is not None:
-                return ledger
-            reader = await locating.reader_of(self._client, self.name, ledger.id)
-            if await self._is_part(record, ledger, reader, follow=False):
-                return ledger
-        return None
-
-    async def _last_entry(self, ledger: LogLedger) -> EntryId:
-        if ledger.end is not None:
-            return ledger.end.last_entry
-        return (await locating.reader_of(self._client, self.name, ledger.id)).last_confirmed
+        with self._at_store():
+            _, sequence = await positions.end_of(self._client, self.name, await self._record())
+            return sequence
 
     async def at_time(self, wall_ms: int) -> MessageId | None:
         """Give the first message that may be of a time or later; None: there is none yet."""
-        return await locating.by_time(self._client, self.name, await self._record(), wall_ms)
+        with self._at_store():
+            record = await self._record()
+            return await locating.by_time(self._client, self.name, record, wall_ms)
 
     async def read(self, start: MessageId | None = None) -> AsyncGenerator[ReadMessages, None]:
         """Read from a message on (None: from the earliest) to the end as it is now."""
-        async with aclosing(self._read(start, follow=False)) as many:
-            async for one in many:
-                yield one
+        with self._at_store():
+            async with aclosing(self._read(start, follow=False)) as many:
+                async for one in many:
+                    yield one
 
     async def follow(self, start: MessageId | None = None) -> AsyncGenerator[ReadMessages, None]:
         """Read from a message on (None: from the earliest), and go on as the log grows."""
-        async with aclosing(self._read(start, follow=True)) as many:
-            async for one in many:
-                yield one
+        with self._at_store():
+            async with aclosing(self._read(start, follow=True)) as many:
+                async for one in many:
+                    yield one
+
+    def _at_store(self) -> AbstractContextManager[None]:
+        """Translate the errors of the metadata store, as the client of ledgers does."""
+        return boundary.translated(f"reading log {self.name}")
 
     async def _record(self) -> LogRecord:
         record = await logs.find(self._client.cluster, self.name)
@@ -255,8 +239,7 @@ class LogReader:
             async with reader.follow(locating.OPENING_ENTRY) as tail:
                 if await tail.next() is None:
                     return False
-        opening = openings.parse(await locating.entry_of(reader, locating.OPENING_ENTRY))
-        return joining.continues(record, ledger, opening)
+        return joining.continues(record, ledger, await locating.opening_of(reader))
 
     async def _entries(
         self, ledger: LogLedger, reader: Reader, first: EntryId, *, follow: bool
@@ -302,7 +285,7 @@ class LogReader:
 
 
 def _read_messages(ledger: LogLedger, entry: Entry) -> ReadMessages:
-    batch = batches.parse(bytes(entry.payload), packers.available())
+    batch = locating.parsed(ledger.id, entry.entry_id, bytes(entry.payload))
     assert ledger.sequence is not None, "a ledger is read after the one before it has ended"
     return ReadMessages(
         ledger=ledger.id,

@@ -2,8 +2,8 @@
 
 Each says whether the same call may succeed later (``retryable``), and whether the change may have
 happened although the call failed (``maybe_applied``). So do the errors of the record
-(``metadata.formats.log_record``, ``metadata.logs.logs``) and of the metadata store, which reach the
-caller as they are.
+(``metadata.formats.log_record``, ``metadata.logs.logs``), which reach the caller as they are. What
+the metadata store says reaches the caller as ``MetadataFailed`` of the client of ledgers.
 """
 
 from zonekeeper.placement.base.troubles import Refusal, Trouble
@@ -26,6 +26,13 @@ class LogDamaged(Trouble):
     """A ledger that the record names is gone, or is not what the record says: a person must look.
 
     Nothing was skipped. The message names the ledger.
+    """
+
+
+class LogNewer(Trouble):
+    """A newer program wrote this entry, and this program does not know what it says.
+
+    Nothing is damaged, and nothing was skipped: use a newer program.
     """
 
 

@@ -327,6 +327,7 @@ async def claimed(
     """Claim a log for a new writer; raises ``LogTaken`` if another one was faster."""
     with boundary.translated(f"taking log {name}"):
         seen = await logs.find(client.cluster, name)
+        await locating.check_password(client, name, seen)
         record = await logs.claim(client.cluster, name, seen, mark)
     claim = LogClaim(log_id=record.id, epoch=record.epoch, token=mark.token)
     held = LedgerChain(client, name, record, claim, deferred_sync=deferred_sync)

@@ -2,26 +2,34 @@
 
 The record says which ledger it is. In the ledger the entries are searched by halving, as places and
 times of batches ascend: O(log n) reads.
+
+Only entries are looked at that are in the log for good (``last_of``). An entry that cannot be read
+is an error of the log that names it. Errors of the metadata store pass as they are: the client of
+logs translates them.
 """
 
-from collections.abc import Callable
-from contextlib import aclosing
+import hmac
+from collections.abc import Callable, Iterator
+from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Final
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.base import errors as client_errors
-from zonekeeper.log.base.errors import LogDamaged, LogTrimmed, NotInLog
-from zonekeeper.log.formats import batches
+from zonekeeper.log.base.errors import LogDamaged, LogNewer, LogTrimmed, NotInLog
+from zonekeeper.log.formats import batches, openings
 from zonekeeper.log.formats.batches import MessageBatch
+from zonekeeper.log.formats.openings import LogOpening
 from zonekeeper.log.packing import packers
+from zonekeeper.log.writing import joining
 from zonekeeper.metadata.formats.log_record import (
     LogDeleting,
     LogLedger,
     LogRecord,
     OtherIncarnation,
 )
+from zonekeeper.metadata.formats.malformed import MalformedError, UnsupportedError
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
 from zonekeeper.placement.base.ids import EntryId, LedgerId
@@ -40,6 +48,29 @@ async def reader_of(client: Client, name: str, ledger_id: LedgerId) -> Reader:
             f"ledger {ledger_id} is in the record of log {name}, and was deleted by another "
             "program: the messages in it are lost; no message behind it was given"
         ) from error
+
+
+async def check_password(client: Client, name: str, record: LogRecord) -> None:
+    """Refuse a client that has not the password of a log's last ledger, before it claims the log.
+
+    The claim would end the writer that has the log, and a ledger with another password would be one
+    that the log's readers cannot open.
+    """
+    for last in record.ledgers[-1:]:
+        try:
+            ledger = await client.metadata(last.id)
+        except client_errors.NoSuchLedger:
+            return  # the settling says it, if the ledger is needed
+        if not hmac.compare_digest(client.config.password, ledger.password):
+            raise wrong_password(name, last.id)
+
+
+def wrong_password(name: str, ledger_id: LedgerId) -> client_errors.Unauthorized:
+    """Give the error for a client whose password is not that of a log's ledger."""
+    return client_errors.Unauthorized(
+        f"ledger {ledger_id} of log {name} has another password than this client; nothing was "
+        "changed: the password of a log is that of its client's configuration"
+    )
 
 
 async def check_kept(client: Client, name: str, ledger_id: LedgerId) -> None:
@@ -73,8 +104,50 @@ async def entry_of(reader: Reader, entry_id: EntryId) -> bytes:
 
 
 async def batch_of(reader: Reader, entry_id: EntryId) -> MessageBatch:
-    """Read one batch."""
-    return batches.parse(await entry_of(reader, entry_id), packers.available())
+    """Read one batch; raises ``LogDamaged``, or ``LogNewer`` for one of a newer program."""
+    return parsed(reader.ledger_id, entry_id, await entry_of(reader, entry_id))
+
+
+def parsed(ledger_id: LedgerId, entry_id: EntryId, payload: bytes) -> MessageBatch:
+    """Read a batch out of its entry; raises ``LogDamaged`` or ``LogNewer``."""
+    with _entry_read(ledger_id, entry_id):
+        return batches.parse(payload, packers.available())
+
+
+async def opening_of(reader: Reader) -> LogOpening:
+    """Read the opening of a ledger that has one; raises ``LogDamaged`` or ``LogNewer``."""
+    raw = await entry_of(reader, OPENING_ENTRY)
+    with _entry_read(reader.ledger_id, OPENING_ENTRY):
+        return openings.parse(raw)
+
+
+async def last_of(record: LogRecord, ledger: LogLedger, reader: Reader) -> EntryId:
+    """Give the last entry that is in the log for good; that of the opening if none is.
+
+    In a ledger without an end that is the last confirmed one, if the ledger continues the log.
+    """
+    if ledger.end is not None:
+        return ledger.end.last_entry
+    last = reader.last_confirmed
+    if last > OPENING_ENTRY and joining.continues(record, ledger, await opening_of(reader)):
+        return last
+    return OPENING_ENTRY
+
+
+@contextmanager
+def _entry_read(ledger_id: LedgerId, entry_id: EntryId) -> Iterator[None]:
+    try:
+        yield
+    except UnsupportedError as error:
+        raise LogNewer(
+            f"ledger {ledger_id}, entry {entry_id}: {error}; nothing was passed over: use a newer "
+            "program"
+        ) from error
+    except MalformedError as error:
+        raise LogDamaged(
+            f"ledger {ledger_id}, entry {entry_id}: {error}; nothing was passed over: look at the "
+            "ledger"
+        ) from error
 
 
 async def by_sequence(client: Client, name: str, record: LogRecord, sequence: int) -> MessageId:
@@ -85,36 +158,20 @@ async def by_sequence(client: Client, name: str, record: LogRecord, sequence: in
     found = None
     if ledger is not None and ledger.sequence is not None:
         place = sequence - ledger.sequence
-        found = await _first(client, name, ledger, lambda batch: batch.place + len(batch) <= place)
+        found = await _first(
+            client, name, record, ledger, lambda batch: batch.place + len(batch) <= place
+        )
         if found is not None:
             entry, batch = found
             return MessageId(ledger.id, entry, place - batch.place)
     raise NotInLog(f"log {name}: message {sequence} is ahead of its end; nothing was read")
 
 
-async def sequence_of(client: Client, name: str, record: LogRecord, message_id: MessageId) -> int:
-    """Give the sequence of the message with an id; raises ``NotInLog`` if the log lacks it."""
-    if record.start is not None and message_id < record.start:
-        raise trimmed(name, record, f"message {message_id}")
-    ledger = await logs.search(client.cluster, name, record, lambda one: one.id < message_id.ledger)
-    if ledger is None or ledger.id != message_id.ledger or ledger.sequence is None:
-        raise foreign(name, message_id)
-    reader = await reader_of(client, name, ledger.id)
-    if OPENING_ENTRY < message_id.entry <= reader.last_confirmed:
-        batch = await batch_of(reader, message_id.entry)
-        if message_id.index < len(batch):
-            return ledger.sequence + batch.place + message_id.index
-    raise NotInLog(
-        f"log {name} has no message {message_id}: ledger {ledger.id} has no such message, or not "
-        "yet; nothing was read"
-    )
-
-
 def foreign(name: str, message_id: MessageId) -> NotInLog:
     """Give the error for an id of a ledger that is not the log's."""
     return NotInLog(
         f"log {name} has no message {message_id}: ledger {message_id.ledger} is not one of its "
-        "ledgers; nothing was read"
+        "ledgers; nothing was read or changed"
     )
 
 
@@ -131,7 +188,7 @@ async def by_time(client: Client, name: str, record: LogRecord, wall_ms: int) ->
     )
     if ledger is None:
         return None
-    found = await _first(client, name, ledger, lambda batch: batch.wall_ms < wall_ms)
+    found = await _first(client, name, record, ledger, lambda batch: batch.wall_ms < wall_ms)
     if found is None:
         return None
     found_id = MessageId(ledger.id, found[0], 0)
@@ -154,11 +211,15 @@ def _ends_at_or_before(sequence: int, ledger: LogLedger) -> bool:
 
 
 async def _first(
-    client: Client, name: str, ledger: LogLedger, is_before: Callable[[MessageBatch], bool]
+    client: Client,
+    name: str,
+    record: LogRecord,
+    ledger: LogLedger,
+    is_before: Callable[[MessageBatch], bool],
 ) -> tuple[EntryId, MessageBatch] | None:
     """Give the first batch of a ledger for which ``is_before`` is false; None: there is none."""
     reader = await reader_of(client, name, ledger.id)
-    low, high = OPENING_ENTRY + 1, reader.last_confirmed + 1
+    low, high = OPENING_ENTRY + 1, await last_of(record, ledger, reader) + 1
     found = None
     while low < high:
         middle = (low + high) // 2

@@ -20,6 +20,7 @@ stamps. A ledger without any custom metadata of ours is asked for its first entr
 """
 
 import asyncio
+import hmac
 from collections.abc import Collection, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -93,6 +94,8 @@ class _Candidate:
     log_id: str
     epoch: int
     created_ms: int
+    #: Has it the password of the client that rebuilds?
+    is_allowed: bool
 
 
 async def rebuild(client: Client, name: str, wish: RebuildWish) -> RebuiltLog:
@@ -115,10 +118,13 @@ async def rebuild(client: Client, name: str, wish: RebuildWish) -> RebuiltLog:
             f"log {name} with the id {log_id} was deleted on purpose: what is left of it are "
             "ledgers that autorecovery will collect; nothing was changed"
         )
+    mine = [one for one in candidates if one.log_id == log_id]
+    for one in mine:
+        if not one.is_allowed and one.id not in wish.without:
+            raise locating.wrong_password(name, one.id)
     if place.record is not None and not place.is_placeholder:
         await logs.claim(cluster, name, place.record, wish.mark)
         place = await log_rebuilding.look(cluster, name)
-    mine = [one for one in candidates if one.log_id == log_id]
     record, pages = await _made(client, name, log_id, mine, wish, place.record)
     await log_rebuilding.put(cluster, name, place, record, pages)
     kept = {one.id for page in pages for one in page.ledgers} | {one.id for one in record.ledgers}
@@ -127,6 +133,17 @@ async def rebuild(client: Client, name: str, wish: RebuildWish) -> RebuiltLog:
 
 
 # ── looking ──
+
+
+async def rebuildable(client: Client, name: str) -> dict[str, list[LedgerId]]:
+    """Give the ledgers that were made for logs of a name, by the ids of their incarnations.
+
+    Nothing is recovered or changed.
+    """
+    found: dict[str, list[LedgerId]] = {}
+    for one in sorted(await _candidates(client, name), key=lambda one: (one.log_id, one.id)):
+        found.setdefault(one.log_id, []).append(one.id)
+    return found
 
 
 async def _candidates(client: Client, name: str) -> list[_Candidate]:
@@ -146,15 +163,26 @@ async def _candidate(client: Client, name: str, one: StoredLedger) -> _Candidate
     if stamp is not None and stamp.name != name:
         return None
     created_ms = one.metadata.created_ms or 0
+    is_allowed = hmac.compare_digest(client.config.password, one.metadata.password)
     if stamp is not None and stamp.log_id is not None and stamp.epoch is not None:
-        return _Candidate(id=one.id, log_id=stamp.log_id, epoch=stamp.epoch, created_ms=created_ms)
+        return _Candidate(
+            id=one.id,
+            log_id=stamp.log_id,
+            epoch=stamp.epoch,
+            created_ms=created_ms,
+            is_allowed=is_allowed,
+        )
     if stamp is None and one.metadata.custom_value(presences.KEY) is not None:
         return None  # it was made by a client of ours, for something else
     opening = await _opening(client, one.id, one.metadata)
     if opening is None or opening.name != name:
         return None
     return _Candidate(
-        id=one.id, log_id=opening.log_id.hex(), epoch=opening.epoch, created_ms=created_ms
+        id=one.id,
+        log_id=opening.log_id.hex(),
+        epoch=opening.epoch,
+        created_ms=created_ms,
+        is_allowed=is_allowed,
     )
 
 

@@ -122,8 +122,9 @@ class LogLedgerEnd:
     last_ms: int
     #: The latest time of any message up to here: it never falls, so a time can be searched for.
     latest_ms: int = 0
-    #: The bytes of the log's ledgers up to here, as a running sum. It counts from 0 behind a ledger
-    #: without one, so a difference of two never says too much.
+    #: The bytes of the log's ledgers up to here, as a running sum. A ledger without a message has
+    #: none. The sum begins at 0 behind a ledger without one, so a difference of two never says too
+    #: much.
     total_bytes: int = 0
 
 
@@ -285,7 +286,8 @@ def ended(record: LogRecord, claim: LogClaim, ledger_id: LedgerId, end: LogLedge
     at = _place(record, ledger_id)
     before = record.ledgers[at - 1].end if at else None
     latest_ms = max(end.last_ms, 0 if before is None else before.latest_ms)
-    total_bytes = end.size_bytes + (0 if before is None else before.total_bytes)
+    size_bytes = end.size_bytes if end.messages else 0
+    total_bytes = size_bytes + (0 if before is None else before.total_bytes)
     end = replace(end, latest_ms=latest_ms, total_bytes=total_bytes)
     ledger = record.ledgers[at]
     if ledger.end == end:

@@ -115,7 +115,7 @@ async def every(cluster: Cluster, name: str, log_id: str) -> dict[str, CursorMar
 
 
 async def delete(cluster: Cluster, name: str, cursor: str) -> None:
-    """Delete a cursor, whoever has it open; raises ``NoCursorError``."""
+    """Delete a cursor, also one that a consumer has open; raises ``NoCursorError``."""
     where = logs.path(cluster, name) + log_cursor.node(cursor)
     was_there = False
 

@@ -180,9 +180,16 @@ async def trim(
     )
 
 
-async def rule(cluster: Cluster, name: str, log_id: str, rules: LogRules) -> LogRecord:
-    """Set the rules of a log."""
-    return await _change(cluster, name, lambda record: log_record.ruled(record, log_id, rules))
+async def rule(
+    cluster: Cluster, name: str, log_id: str, change: Callable[[LogRules], LogRules]
+) -> LogRecord:
+    """Change the rules of a log; ``change`` is asked again if another client was faster.
+
+    It must give the same rules if it is asked with what it gave: an answer may be lost.
+    """
+    return await _change(
+        cluster, name, lambda record: log_record.ruled(record, log_id, change(record.rules))
+    )
 
 
 async def begin_deletion(cluster: Cluster, name: str, log_id: str) -> LogRecord:

@@ -11,14 +11,13 @@ ends ``append`` after it took the log gives 1, and the message says how much was
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 
 import click
 from rich import box
 from rich.table import Table
 
-from zonekeeper.log.base.errors import LogTrimmed
 from zonekeeper.log.formats import batches
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.metadata.commands import exits
@@ -28,21 +27,34 @@ from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.base.troubles import Refusal, Trouble
 from zonekeeper.shell.commands import ledger_waiting
-from zonekeeper.shell.logs import log_options, log_text, log_work
+from zonekeeper.shell.logs import (
+    cursor_commands,
+    log_access,
+    log_options,
+    log_text,
+    log_work,
+    rebuild_command,
+)
+from zonekeeper.shell.logs.cursor_commands import GivenCursor
+from zonekeeper.shell.logs.log_access import LogAccess
 from zonekeeper.shell.logs.log_options import NAME, GivenMessages, GivenRules, Shown
 from zonekeeper.shell.logs.log_places import LogEdge, LogPlace, PlaceParameter
 from zonekeeper.shell.logs.log_text import SeenLog
 from zonekeeper.shell.logs.log_work import LogAppended
 from zonekeeper.shell.logs.message_io import MessageForm, MessageGiver
-from zonekeeper.shell.reaching import connecting, reaching
+from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reports import ledger_io
-from zonekeeper.wire.grpc.tls import TlsFiles
 
 
 @click.group()
 def log() -> None:
     """Write, read, follow, trim and delete logs."""
+
+
+log.add_command(cursor_commands.cursors)
+log.add_command(cursor_commands.cursor)
+log.add_command(rebuild_command.rebuild)
 
 
 @log.command(epilog="Example: zonekeeper log create orders/eu-1 --rotate-bytes 256MiB")
@@ -88,7 +100,7 @@ def set_command(name: str, rules: GivenRules, unset: tuple[str, ...], place: Pla
 @log_options.given_messages
 @reaching.YES
 @reaching.DRY_RUN
-@connecting.over_tls
+@log_access.with_access
 @reaching.on_cluster
 def append(
     name: str,
@@ -96,7 +108,7 @@ def append(
     yes: bool,
     dry_run: bool,
     place: Place,
-    tls: TlsFiles | None,
+    access: LogAccess,
 ) -> None:
     """Append FILE (default: standard input) to LOG, a message a line.
 
@@ -112,7 +124,7 @@ def append(
         _answer_seen(place, before, note=f"nothing was appended{taken}")
         return
     appended = LogAppended(name=name)
-    reaching.run(_append(place, tls, appended, portions))
+    reaching.run(_append(place, access, appended, portions))
     text = f"log {name}: {log_text.counted(appended.count, 'message')}"
     if appended.last_id is not None:
         text += f" from sequence {appended.first}, the last is {appended.last_id}"
@@ -136,10 +148,9 @@ def append(
     "--from",
     "first",
     type=PlaceParameter(LogEdge.EARLIEST),
-    default="earliest",
-    show_default=True,
     metavar="PLACE",
-    help="The first message: an id (17:204:3), a sequence (204) or a time in ISO 8601.",
+    help="The first message: an id (17:204:3), a sequence (204) or a time in ISO 8601.  "
+    "[default: earliest]",
 )
 @click.option(
     "--to",
@@ -148,23 +159,28 @@ def append(
     metavar="PLACE",
     help="The last message, in the same forms.  [default: the end]",
 )
+@cursor_commands.from_cursor
 @log_options.shown
-@connecting.over_tls
+@log_access.with_access
 @reaching.on_cluster
-def read(
+def read(  # noqa: PLR0913 each is an option
+    *,
     name: str,
-    first: LogPlace,
+    first: LogPlace | None,
     last: LogPlace | None,
+    given: GivenCursor | None,
     shown: Shown,
     place: Place,
-    tls: TlsFiles | None,
+    access: LogAccess,
 ) -> None:
     """Write messages of LOG to standard output, up to its end as it is now.
 
     This does not disturb its writer. As JSON each message is a line, with its payload in base64.
     """
+    cursor_commands.check(given, first)
+    first = LogEdge.EARLIEST if first is None else first
     wanted = log_work.WantedMessages(first=first, last=last, most=shown.most)
-    reaching.run(_give(place, tls, name, shown, wanted, follow=False))
+    reaching.run(_give(place, access, name, shown, wanted, given, follow=False))
 
 
 @log.command(epilog="Example: zonekeeper log tail orders/eu-1 --from earliest")
@@ -173,31 +189,38 @@ def read(
     "--from",
     "first",
     type=PlaceParameter(*LogEdge),
-    default="latest",
-    show_default=True,
     metavar="PLACE",
-    help="The first message: earliest, latest, an id, a sequence or a time.",
+    help="The first message: earliest, latest, an id, a sequence or a time.  [default: latest]",
 )
+@cursor_commands.from_cursor
 @log_options.shown
-@connecting.over_tls
+@log_access.with_access
 @reaching.on_cluster
-def tail(name: str, first: LogPlace, shown: Shown, place: Place, tls: TlsFiles | None) -> None:
+def tail(
+    name: str,
+    first: LogPlace | None,
+    given: GivenCursor | None,
+    shown: Shown,
+    place: Place,
+    access: LogAccess,
+) -> None:
     """Follow LOG over its writers: messages come as they are confirmed, until interrupted.
 
     A failed request is made again. Standard error says why no message comes.
     """
-    wanted = log_work.WantedMessages(first=first, most=shown.most)
-    reaching.run(_give(place, tls, name, shown, wanted, follow=True))
+    cursor_commands.check(given, first)
+    wanted = log_work.WantedMessages(first=first or LogEdge.LATEST, most=shown.most)
+    reaching.run(_give(place, access, name, shown, wanted, given, follow=True))
 
 
 @log.command(epilog="Example: zonekeeper log show orders/eu-1 --all")
 @NAME
 @click.option("--all", "every", is_flag=True, help="Also the ledgers in pages, which are older.")
-@connecting.over_tls
+@log_access.with_access
 @reaching.on_cluster
-def show(name: str, every: bool, place: Place, tls: TlsFiles | None) -> None:
+def show(name: str, every: bool, place: Place, access: LogAccess) -> None:
     """Show LOG: its state, writer, start, end, rules, and its newest ledgers."""
-    _answer_seen(place, reaching.run(_look(place, name, tls, every=every)), with_ledgers=True)
+    _answer_seen(place, reaching.run(_look(place, name, access, every=every)), with_ledgers=True)
 
 
 @log.command("list", epilog="Example: zonekeeper log list orders --long")
@@ -221,23 +244,23 @@ def list_command(namespace: str | None, is_long: bool, place: Place) -> None:
 )
 @reaching.YES
 @reaching.DRY_RUN
-@connecting.over_tls
+@log_access.with_access
 @reaching.on_cluster
 def trim(
-    name: str, to: LogPlace, yes: bool, dry_run: bool, place: Place, tls: TlsFiles | None
+    name: str, to: LogPlace, yes: bool, dry_run: bool, place: Place, access: LogAccess
 ) -> None:
     """Forget the messages of LOG before one, and delete the ledgers that have only such messages.
 
     If the command is interrupted, give it again.
     """
-    start, sequence, ledgers = reaching.run(_look_at_trim(place, tls, name, to))
+    start, sequence, ledgers = reaching.run(_look_at_trim(place, access, name, to))
     many = log_text.counted(sequence - start, "message")
     text = f"{many} of log {name} and {log_text.counted(len(ledgers), 'ledger')}"
     if not dry_run:
         if sequence > start:
             reaching.tell(text)
             reaching.confirm("Trimmed messages cannot be restored. Trim them?", yes=yes)
-        reaching.run(_trim(place, tls, name, sequence))
+        reaching.run(_trim(place, access, name, sequence))
     with reaching.answering("nothing was trimmed" if dry_run else f"trimmed {text}"):
         if place.as_json:
             reaching.print_json(
@@ -288,34 +311,33 @@ def _portions(given: GivenMessages) -> AsyncGenerator[list[LogMessage], None]:
 
 
 async def _create(place: Place, name: str, rules: GivenRules) -> None:
-    async with log_work.connected(place, None) as client:
+    async with log_access.connected(place) as client:
         policy = client.client.bookies.policy.quorums
         await client.create(name, rules.on(LogRules(), policy))
 
 
 async def _set(place: Place, name: str, rules: GivenRules) -> SeenLog:
-    async with log_work.connected(place, None) as client, _there():
-        record = await client.record(name)
+    async with log_access.connected(place) as client, log_access.there():
         policy = client.client.bookies.policy.quorums
-        await client.set_rules(name, rules.on(record.rules, policy))
-        return await log_work.look(client, name, every=False)
+        await client.change_rules(name, lambda before: rules.on(before, policy))
+        return await log_work.look(client, name, reaching.wall_ms(), every=False)
 
 
 async def _look(
-    place: Place, name: str, tls: TlsFiles | None = None, *, every: bool = False
+    place: Place, name: str, access: LogAccess | None = None, *, every: bool = False
 ) -> SeenLog:
-    async with log_work.connected(place, tls) as client, _there():
-        return await log_work.look(client, name, every=every)
+    async with log_access.connected(place, access) as client, log_access.there():
+        return await log_work.look(client, name, reaching.wall_ms(), every=every)
 
 
 async def _append(
     place: Place,
-    tls: TlsFiles | None,
+    access: LogAccess,
     appended: LogAppended,
     portions: AsyncGenerator[list[LogMessage], None],
 ) -> None:
     progress = ledger_io.ProgressLine(sys.stderr, asyncio.get_running_loop().time)
-    async with log_work.connected(place, tls, lasting=True) as client:
+    async with log_access.connected(place, access, lasting=True) as client:
         try:
             await log_work.append(client, appended, portions, progress.show)
         except asyncio.CancelledError:
@@ -331,12 +353,13 @@ async def _append(
             progress.end()
 
 
-async def _give(
+async def _give(  # noqa: PLR0913 each is one fact of the command line
     place: Place,
-    tls: TlsFiles | None,
+    access: LogAccess,
     name: str,
     shown: Shown,
     wanted: log_work.WantedMessages,
+    given: GivenCursor | None,
     *,
     follow: bool,
 ) -> None:
@@ -347,15 +370,20 @@ async def _give(
     form = MessageForm(as_json=place.as_json, is_long=shown.is_long, raw=shown.raw)
     giver = MessageGiver(sys.stdout.buffer, form)
     clock = asyncio.get_running_loop().time
-    async with log_work.connected(place, tls, lasting=True) as client:
-        reader = client.reader(name)
-        async with _there():
+    async with log_access.connected(place, access, lasting=True) as client:
+        reader, passed = client.reader(name), None
+        async with log_access.there():
             start, end = await log_work.bounds(reader, wanted)
+            if given is None:
+                many = reader.follow(start) if follow else reader.read(start)
+            else:
+                cursor = await cursor_commands.held(client, name, given)
+                many = cursor.follow() if follow else cursor.read()
+                passed = cursor.move if given.moves else None
+        limits = log_work.Limits(end=end, most=wanted.most)
         try:
             with ledger_waiting.heard(reaching.tell, clock) as trouble:
-                await log_work.give(
-                    reader, giver, start, end, wanted.most, follow=follow, gave=trouble.over
-                )
+                await log_work.give(many, giver, limits, gave=trouble.over, passed=passed)
         except Refusal as error:  # the request was right: the log was changed meanwhile
             raise click.ClickException(str(error)) from None
 
@@ -365,7 +393,7 @@ async def _list(place: Place, namespace: str | None, *, is_long: bool) -> None:
     progress = ledger_io.ProgressLine(sys.stderr, asyncio.get_running_loop().time)
     shown = 0
     async with (
-        log_work.connected(place, None) as client,
+        log_access.connected(place) as client,
         aclosing(log_work.listed(client, namespace, is_long=is_long)) as every,
     ):
         async for name, record in every:
@@ -381,36 +409,27 @@ async def _list(place: Place, namespace: str | None, *, is_long: bool) -> None:
 
 
 async def _look_at_trim(
-    place: Place, tls: TlsFiles | None, name: str, to: LogPlace
+    place: Place, access: LogAccess, name: str, to: LogPlace
 ) -> tuple[int, int, list[LedgerId]]:
-    async with log_work.connected(place, tls) as client, _there():
+    async with log_access.connected(place, access) as client, log_access.there():
         return await log_work.trimmed(client, name, to)
 
 
-async def _trim(place: Place, tls: TlsFiles | None, name: str, sequence: int) -> None:
-    async with log_work.connected(place, tls, lasting=True) as client, _there():
+async def _trim(place: Place, access: LogAccess, name: str, sequence: int) -> None:
+    async with log_access.connected(place, access, lasting=True) as client, log_access.there():
         await client.trim(name, sequence)
 
 
 async def _look_at_deletion(place: Place, name: str) -> tuple[LogRecord, list[LedgerId]]:
-    async with log_work.connected(place, None) as client, _there():
+    async with log_access.connected(place) as client, log_access.there():
         record = await client.record(name)
         return record, await log_work.all_ledgers(client, name, record)
 
 
 async def _delete(place: Place, name: str) -> None:
-    async with log_work.connected(place, None, lasting=True) as client:
+    async with log_access.connected(place, lasting=True) as client:
         with suppress(NoLogError):  # another command was faster
             await client.delete(name)
-
-
-@asynccontextmanager
-async def _there() -> AsyncIterator[None]:
-    """Refuse a log that is not there, and a place that was trimmed: nothing was changed."""
-    try:
-        yield
-    except (NoLogError, LogTrimmed) as error:
-        raise RefusedCommand(str(error)) from None
 
 
 def _answer_seen(
@@ -424,10 +443,10 @@ def _answer_seen(
         console.print(f"{name + ':':<10} {value}", markup=False)
     if with_ledgers and seen.ledgers:
         table = Table(box=box.SIMPLE)
-        for title in ("ledger", "epoch", "sequence", "messages", "entries", "bytes", "last"):
+        for title in log_text.LEDGER_TITLES:
             table.add_column(title)
         for ledger in seen.ledgers:
-            table.add_row(*log_text.ledger_row(ledger))
+            table.add_row(*log_text.ledger_row(seen, ledger))
         console.print(table)
     if note is not None:
         click.echo(note)

@@ -1,10 +1,14 @@
 """A log as people and programs read it."""
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from zonekeeper.metadata.formats.log_record import LogLedger, LogRecord, LogRules
+from zonekeeper.metadata.logs.log_cursor import CursorMark
 from zonekeeper.placement.base import units
+from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.shell.logs import log_options, message_io
 
 
@@ -18,6 +22,13 @@ class SeenLog:
     end: int | None
     #: In order, without those that were deleted already.
     ledgers: Sequence[LogLedger]
+    #: The last confirmed entry of each ledger without an end; not there: bookies did not say it.
+    confirmed: Mapping[LedgerId, EntryId] = dataclasses.field(default_factory=dict)
+    #: Ledgers that are marked as under-replicated.
+    marked: Collection[LedgerId] = ()
+    cursors: Mapping[str, CursorMark] = dataclasses.field(default_factory=dict)
+    #: Cursors without which retention would trim more now.
+    waited_for: Collection[str] = ()
 
     @property
     def messages(self) -> int | None:
@@ -46,7 +57,12 @@ def plain(seen: SeenLog) -> dict[str, object]:
         "messages": seen.messages,
         "pages": record.next_page - record.first_page,
         "rules": _plain_rules(record.rules),
-        "ledgers": [_plain_ledger(one) for one in seen.ledgers],
+        "pendingLedgers": [one.id for one in record.unended],
+        "cursors": [
+            {**_plain_cursor(name, mark, seen.end), "waitedFor": name in seen.waited_for}
+            for name, mark in sorted(seen.cursors.items())
+        ],
+        "ledgers": [_plain_ledger(seen, one) for one in seen.ledgers],
     }
 
 
@@ -94,14 +110,28 @@ def rows(seen: SeenLog) -> Iterator[tuple[str, str]]:
     else:
         yield "end", f"sequence {seen.end}: {counted(seen.messages or 0, 'message')} kept"
     yield "ledgers", ledgers_text(record)
+    if record.unended:
+        yield "pending", "; ".join(_pending_text(seen, one) for one in record.unended)
+    if seen.marked:
+        yield "marked", f"{counted(len(seen.marked), 'ledger')} under-replicated"
+    for name, mark in sorted(seen.cursors.items()):
+        yield "cursor", _cursor_text(seen, name, mark)
     yield "rules", " ".join(_rule_rows(record.rules))
 
 
-def ledger_row(one: LogLedger) -> tuple[str, ...]:
+LEDGER_TITLES: Final = (
+    *("ledger", "epoch", "sequence", "messages", "entries", "bytes", "last", "copies"),
+)
+
+
+def ledger_row(seen: SeenLog, one: LogLedger) -> tuple[str, ...]:
     """Give a row of the table of ledgers."""
+    copies = "lacking" if one.id in seen.marked else ""
     if one.end is None:
         sequence = "?" if one.sequence is None else str(one.sequence)
-        return str(one.id), str(one.epoch), sequence, "open", "", "", ""
+        confirmed = seen.confirmed.get(one.id)
+        entries = "" if confirmed is None else f"{confirmed + 1}+"
+        return str(one.id), str(one.epoch), sequence, "open", entries, "", "", copies
     return (
         str(one.id),
         str(one.epoch),
@@ -110,7 +140,77 @@ def ledger_row(one: LogLedger) -> tuple[str, ...]:
         str(one.end.last_entry + 1),
         str(one.end.size_bytes),
         message_io.when(one.end.last_ms) if one.end.messages else "",
+        copies,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenCursors:
+    """What a command has seen of the cursors of a log. ``end`` None: it is unknown."""
+
+    name: str
+    end: int | None
+    marks: Mapping[str, CursorMark]
+    now_ms: int
+
+
+CURSOR_TITLES: Final = ("cursor", "message", "lag", "moved before", "epoch", "consumer")
+
+
+def plain_cursors(seen: SeenCursors) -> dict[str, object]:
+    """Give the cursors of a log as plain data."""
+    every = [
+        {**_plain_cursor(name, mark, seen.end), "ageMs": max(0, seen.now_ms - mark.moved_ms)}
+        for name, mark in sorted(seen.marks.items())
+    ]
+    return {"log": seen.name, "end": seen.end, "cursors": every}
+
+
+def cursor_rows(seen: SeenCursors) -> Iterator[tuple[str, ...]]:
+    """Give the rows of the table of cursors."""
+    for name, mark in sorted(seen.marks.items()):
+        lag = _lag(mark, seen.end)
+        age_ms = max(0, seen.now_ms - mark.moved_ms)
+        yield (
+            name,
+            str(mark.position.sequence),
+            "?" if lag is None else str(lag),
+            units.duration_text(age_ms // 1_000 * 1_000),
+            str(mark.epoch),
+            message_io.printable(mark.address.encode()),
+        )
+
+
+def _plain_cursor(name: str, mark: CursorMark, end: int | None) -> dict[str, object]:
+    return {
+        "cursor": name,
+        "sequence": mark.position.sequence,
+        "lag": _lag(mark, end),
+        "epoch": mark.epoch,
+        "address": mark.address or None,
+        "created": message_io.when(mark.created_ms),
+        "moved": message_io.when(mark.moved_ms),
+    }
+
+
+def _lag(mark: CursorMark, end: int | None) -> int | None:
+    return None if end is None else max(0, end - mark.position.sequence)
+
+
+def _cursor_text(seen: SeenLog, name: str, mark: CursorMark) -> str:
+    lag = _lag(mark, seen.end)
+    behind = "lag unknown" if lag is None else f"lag {lag}"
+    waits = "; retention waits for it" if name in seen.waited_for else ""
+    return f"{name} at message {mark.position.sequence}, {behind}{waits}"
+
+
+def _pending_text(seen: SeenLog, one: LogLedger) -> str:
+    confirmed = seen.confirmed.get(one.id)
+    if confirmed is None:
+        return f"ledger {one.id} has no end, and its bookies gave no answer"
+    if confirmed == NO_ENTRY:
+        return f"ledger {one.id} has no end, and nothing in it is confirmed"
+    return f"ledger {one.id} has no end, and is confirmed up to entry {confirmed}"
 
 
 def counted(count: int, what: str) -> str:
@@ -135,13 +235,16 @@ def _writer_text(record: LogRecord) -> str:
     return message_io.printable(f"epoch {record.epoch}{zone}{address}".encode())
 
 
-def _plain_ledger(one: LogLedger) -> dict[str, object]:
+def _plain_ledger(seen: SeenLog, one: LogLedger) -> dict[str, object]:
     end = one.end
+    confirmed = seen.confirmed.get(one.id) if end is None else end.last_entry
     return {
         "ledger": one.id,
         "epoch": one.epoch,
         "sequence": one.sequence,
         "entries": None if end is None else end.last_entry + 1,
+        "lastConfirmed": None if confirmed in (None, NO_ENTRY) else confirmed,
+        "underReplicated": one.id in seen.marked,
         "messages": None if end is None else end.messages,
         "bytes": None if end is None else end.size_bytes,
         "firstMs": None if end is None else end.first_ms,

@@ -1,48 +1,35 @@
 """What ``zonekeeper log`` does on a cluster: it appends, reads, looks, trims and deletes."""
 
 import asyncio
-import os
-import platform
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import islice
-from random import SystemRandom
 from typing import Final, TypeVar
 
-from zonekeeper.client.api.client import Surroundings
 from zonekeeper.client.base.errors import TooLarge
 from zonekeeper.log.api.log_client import LogClient
-from zonekeeper.log.api.log_reader import LogReader
+from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.formats.messages import BadMessageError, LogMessage
+from zonekeeper.log.keeping import retention
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats.log_record import LogLedger, LogRecord
 from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.metadata.logs import logs
-from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.metadata.logs.log_cursor import CursorMark
+from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.troubles import Trouble
-from zonekeeper.shell.logs import log_places
+from zonekeeper.shell.logs import log_access, log_places
 from zonekeeper.shell.logs.log_places import LogPlace
 from zonekeeper.shell.logs.log_text import SeenLog
 from zonekeeper.shell.logs.message_io import MessageGiver
-from zonekeeper.shell.reaching import connecting, reaching
-from zonekeeper.shell.reaching.reaching import Place
-from zonekeeper.wire.grpc.tls import TlsFiles
 
 #: `log show` waits at most this long for the bookies of an open ledger.
 _END_S: Final = 1.0
 T = TypeVar("T")
-
-
-@asynccontextmanager
-async def connected(
-    place: Place, tls: TlsFiles | None, *, lasting: bool = False
-) -> AsyncIterator[LogClient]:
-    """Give a client of the logs of a cluster."""
-    async with connecting.connected(place, tls, lasting=lasting) as client:
-        yield LogClient(client, Surroundings(SystemRandom(), reaching.wall_ms))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,8 +72,7 @@ async def append(
 
     If the input fails, the messages before are appended and the log is closed in order.
     """
-    # `log show` says it of the writer.
-    address = f"`zonekeeper log append` on {platform.node()}, process {os.getpid()}"
+    address = log_access.address("log append")
     failed: Exception | None = None
     async with log.writer(appended.name, address=address) as writer:
         appended.first = appended.sure = writer.next_sequence
@@ -139,6 +125,16 @@ class WantedMessages:
     most: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Where a command stops to give messages."""
+
+    #: The sequence behind the last message; None: there is no end.
+    end: int | None = None
+    #: At most so many; None: all.
+    most: int | None = None
+
+
 async def bounds(reader: LogReader, wanted: WantedMessages) -> tuple[MessageId | None, int | None]:
     """Give the first message, and the sequence behind the last one; raises if they are wrong."""
     start = await log_places.first_of(reader, wanted.first)
@@ -148,42 +144,90 @@ async def bounds(reader: LogReader, wanted: WantedMessages) -> tuple[MessageId |
     return start, end
 
 
-async def give(  # noqa: PLR0913 each is one fact of the answer
-    reader: LogReader,
+async def give(
+    many: AsyncGenerator[ReadMessages, None],
     giver: MessageGiver,
-    start: MessageId | None,
-    end: int | None,
-    most: int | None,
+    wanted: Limits,
     *,
-    follow: bool,
     gave: Callable[[], None],
+    passed: Callable[[ReadMessage], Awaitable[None]] | None = None,
 ) -> None:
-    """Write messages to standard output; ``gave`` is called when some have come."""
-    left = sys.maxsize if most is None else most
-    many = reader.follow(start) if follow else reader.read(start)
+    """Write messages to standard output; ``gave`` is called when some have come.
+
+    ``passed`` is called with the last message of a batch once all of them are written.
+    """
+    left = sys.maxsize if wanted.most is None else wanted.most
+    end = wanted.end
     async with aclosing(many) as every:
         async for batch in every:
             first = batch.sequence + batch.first
-            wanted = min(left, len(batch), len(batch) if end is None else max(0, end - first))
+            count = min(left, len(batch), len(batch) if end is None else max(0, end - first))
             gave()
-            if wanted:
-                await giver.give(islice(batch, wanted), batch.batch.wall_ms)
-            left -= wanted
+            if count:
+                shown = list(islice(batch, count))
+                await giver.give(shown, batch.batch.wall_ms)
+                if passed is not None:
+                    await passed(shown[-1])
+            left -= count
             if left == 0 or (end is not None and first + len(batch) >= end):
                 return
 
 
-async def look(log: LogClient, name: str, *, every: bool) -> SeenLog:
+async def look(log: LogClient, name: str, now_ms: int, *, every: bool) -> SeenLog:
     """Look at a log; ``every``: with the ledgers in pages, else with the newest ones."""
     record = await log.record(name)
     try:
         async with asyncio.timeout(_END_S):
             end = await log.reader(name).end() if not record.deleting else None
+            confirmed = await _confirmed(log, record) if not record.deleting else {}
     except (Trouble, TimeoutError):
-        end = None
+        end, confirmed = None, {}
     ledgers = [one async for one in _ledgers(log, name, record)] if every else record.ledgers
     kept = [one for one in ledgers if record.gone is None or one.id > record.gone]
-    return SeenLog(name=name, record=record, end=end, ledgers=kept)
+    cursors = await log.cursors(name)
+    return SeenLog(
+        name=name,
+        record=record,
+        end=end,
+        ledgers=kept,
+        confirmed=confirmed,
+        marked=await _marked(log, kept),
+        cursors=cursors,
+        waited_for=await _waited_for(log, name, record, cursors, now_ms),
+    )
+
+
+async def _confirmed(log: LogClient, record: LogRecord) -> dict[LedgerId, EntryId]:
+    """Give the last confirmed entry of each ledger without an end, as bookies tell it."""
+    found = dict[LedgerId, EntryId]()
+    for one in record.unended:
+        reader = await log.client.open(one.id, recover=False)
+        found[one.id] = reader.last_confirmed
+    return found
+
+
+async def _marked(log: LogClient, ledgers: Sequence[LogLedger]) -> frozenset[LedgerId]:
+    """Give those of some ledgers that are marked as under-replicated."""
+    if not ledgers:
+        return frozenset()
+    marks = underreplication.ids(log.client.cluster, first=ledgers[0].id, last=ledgers[-1].id)
+    ids = {one.id for one in ledgers}
+    async with aclosing(marks) as every:
+        return frozenset([one async for one in every if one in ids])
+
+
+async def _waited_for(
+    log: LogClient, name: str, record: LogRecord, cursors: Mapping[str, CursorMark], now_ms: int
+) -> frozenset[str]:
+    """Give the cursors without which retention would trim more now."""
+    limits = retention.of(record, [], now_ms)
+    if limits is None or record.deleting:
+        return frozenset()
+    found = await logs.search(log.client.cluster, name, record, limits.may_go)
+    start = retention.new_start(record, found)
+    if start is None:
+        return frozenset()
+    return frozenset(one for one, mark in cursors.items() if mark.position.sequence < start[1])
 
 
 async def trimmed(log: LogClient, name: str, place: LogPlace) -> tuple[int, int, list[LedgerId]]:

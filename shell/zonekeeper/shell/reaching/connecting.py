@@ -46,16 +46,17 @@ def over_tls(command: Callable[..., None]) -> Callable[..., None]:
 
 @asynccontextmanager
 async def connected(
-    place: Place, tls: TlsFiles | None, *, lasting: bool = False
+    place: Place, tls: TlsFiles | None, *, lasting: bool = False, password: bytes = b""
 ) -> AsyncIterator[Client]:
-    """Give a client of a cluster and its bookies.
+    """Give a client of a cluster and its bookies; ``password`` is that of ledgers without another.
 
     ``lasting`` is for work that goes on for long: it sits out a store that is away later. Any
     other command gives up each request to the store within the time that it was given.
     """
     timeouts = opening.lasting() if lasting else opening.quick()
     async with AsyncExitStack() as stack:
-        opened = clients.connect(place.address, ClientConfig(tls=tls, store=timeouts))
+        config = ClientConfig(tls=tls, store=timeouts, password=password)
+        opened = clients.connect(place.address, config)
         try:
             client = await stack.enter_async_context(opened)
         except errors.MetadataFailed as error:

@@ -1,0 +1,95 @@
+"""``zonekeeper log rebuild``: a record that was removed, and a password, against real bookies."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.log.sessions.test_rebuilding import lose
+from tests.shell.log_world import call, data, done, filled, lines, refused
+from zonekeeper.log import connect
+
+pytestmark = pytest.mark.processes
+
+
+def lost(address: str, name: str) -> None:
+    """Remove the record of a log, as a wrong command would."""
+
+    async def remove() -> None:
+        async with connect(address) as logs:
+            await lose(logs, name)
+
+    asyncio.run(remove())
+
+
+def payloads(address: str, *words: str) -> bytes:
+    return done(address, "read", *words)
+
+
+def test_a_record_that_was_removed_is_made_anew_and_nothing_is_lost(address: str) -> None:
+    filled(address, "lost/a", 25, "--rotate-messages", "10")
+    filled(address, "lost/b", 3)
+    before, whole = data(address, "show", "lost/a"), payloads(address, "lost/a")
+    lost(address, "lost/a")
+    assert "there is no log" in refused(address, "show", "lost/a")
+
+    found = data(address, "rebuild", "lost/a", "--dry-run")
+    assert "there is no log" in refused(address, "show", "lost/a"), "a dry run changes nothing"
+    assert "--yes" in refused(address, "rebuild", "lost/a")
+    rebuilt = data(address, "rebuild", "lost/a", "--yes")
+
+    ledgers = before["ledgers"]
+    assert isinstance(ledgers, list)
+    assert found["found"] == [{"id": before["id"], "ledgers": [one["ledger"] for one in ledgers]}]
+    assert (rebuilt["id"], rebuilt["leftOut"]) == (before["id"], [])
+    assert payloads(address, "lost/a") == whole
+    assert data(address, "show", "lost/a")["ledgers"] == ledgers
+    done(address, "append", "lost/a", given=b"one more")
+    assert [one["sequence"] for one in lines(address, "read", "lost/a")] == list(range(26))
+
+
+def test_of_several_logs_one_is_named_and_nothing_to_rebuild_is_refused(address: str) -> None:
+    filled(address, "lost/c", 3)
+    first = str(data(address, "show", "lost/c")["id"])
+    lost(address, "lost/c")
+    filled(address, "lost/c", 2)
+    lost(address, "lost/c")
+    said = refused(address, "rebuild", "lost/c", "--yes")
+    assert "ledgers of 2 logs of the name lost/c are there" in said
+    assert first in said
+    done(address, "rebuild", "lost/c", "--yes", "--id", first)
+    assert len(lines(address, "read", "lost/c")) == 3
+    assert "there is nothing to rebuild it from" in refused(
+        address, "rebuild", "lost/none", "--yes"
+    )
+    assert "cannot be a log's name" in refused(address, "rebuild", "a//b", "--yes")
+
+
+def test_a_log_is_written_read_and_rebuilt_with_its_password(address: str, tmp_path: Path) -> None:
+    file, wrong = tmp_path / "secret", tmp_path / "wrong"
+    file.write_bytes(b"open sesame\n")
+    wrong.write_bytes(b"close sesame\n")
+    with_password = ("--password-file", str(file))
+    done(address, "create", "lost/d", "--rotate-messages", "2")
+    done(address, "append", "lost/d", *with_password, given=b"a\nb\nc")
+    assert payloads(address, "lost/d", *with_password) == b"a\nb\nc\n"
+    env = {"ZONEKEEPER_LEDGER_PASSWORD": "open sesame"}
+    assert call(address, "read", "lost/d", env=env).stdout_bytes == b"a\nb\nc\n"
+    before = data(address, "show", "lost/d", *with_password)
+    for words, tried in (((), "none was given"), (("--password-file", str(wrong)), str(wrong))):
+        for command in (
+            ("read", "lost/d"),
+            ("tail", "lost/d"),
+            ("append", "lost/d", "--payload", "x"),
+            ("trim", "lost/d", "--to", "1", "--yes"),
+            ("rebuild", "lost/d", "--yes"),
+        ):
+            said = refused(address, *command, *words)
+            assert "has another password" in said, command
+            assert tried in said, command
+            assert "sesame" not in said, command
+    assert data(address, "show", "lost/d", *with_password) == before
+    lost(address, "lost/d")
+    done(address, "rebuild", "lost/d", "--yes", *with_password)
+    assert payloads(address, "lost/d", *with_password) == b"a\nb\nc\n"
+    done(address, "delete", "lost/d", "--yes")
