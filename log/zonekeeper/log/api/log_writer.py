@@ -89,6 +89,8 @@ class LogWriter:
         budget: LogBudget,
     ) -> None:
         self._chain = held
+        #: The number of this writer's claim; it ascends from writer to writer.
+        self.epoch: Final = held.record.epoch
         self._wall_ms = wall_ms
         self._budget = budget
         #: What of the budget this log has.
@@ -120,6 +122,11 @@ class LogWriter:
     def name(self) -> str:
         """The log's name."""
         return self._chain.name
+
+    @property
+    def is_over(self) -> bool:
+        """Does the writer take no appends any more: is it being closed, or has it ended?"""
+        return self._closing or self._ended
 
     @property
     def is_downgraded(self) -> bool:
@@ -198,6 +205,11 @@ class LogWriter:
             await self._changed.wait()
         if self._failure is not None:
             raise self._failure
+
+    async def ended(self) -> None:
+        """Wait until the writer has ended, for whatever reason."""
+        while not self._ended:
+            await self._changed.wait()
 
     async def run(self) -> None:
         """Carry out the writing, until the writer is closed or has lost the log."""
