@@ -2,21 +2,23 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tests.client.lab import ROOT, TIMEOUTS, Lab
-from tests.log.logging_lab import NAME, WallClock, message
+from tests.log.logging_lab import NAME, WallClock, check_whole, message, read_all
 from zonekeeper.client.api.client import Surroundings
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_standby import LogStandby, LogTurn
 from zonekeeper.log.standby.standing import SESSION_MS
-from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.metadata.logs.log_candidates import CandidateTaken
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.base.troubles import Trouble
 
 ZONES: Final = ("a", "b")
 #: A bookie for each zone: enough here, and fast.
@@ -67,6 +69,10 @@ class Host:
         self._task = self.lab.tasks.create_task(self._run())
         return self
 
+    def stands(self) -> bool:
+        """Does it stand for the log, as far as it knows itself?"""
+        return self.standby is not None and self.standby.stands_for(self.log)
+
     async def kill(self) -> None:
         """Die: nothing is closed, and the session is silent."""
         assert self.store is not None
@@ -107,7 +113,7 @@ class Host:
                 dying.cancel()
         except* Killed:
             pass
-        except* Exception as errors:
+        except* Trouble as errors:
             self.failure = errors.exceptions[0]
         finally:
             self.turn = None
@@ -136,16 +142,48 @@ class Host:
 async def until(is_so: Callable[[], bool], within_s: float = SOON_S) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(within_s):
-        while not is_so():
+        while not is_so():  # noqa: ASYNC110 it is looked at from outside
             await asyncio.sleep(0.01)
-
-
-async def eventually(look: Callable[[], Awaitable[bool]], within_s: float = SOON_S) -> None:
-    """Wait until a look says so."""
-    async with asyncio.timeout(within_s):
-        while not await look():
-            await asyncio.sleep(0.05)
 
 
 def all_acked(*hosts: Host) -> list[int]:
     return sorted(one for host in hosts for one in host.acked)
+
+
+async def finish(lab: Lab, *hosts: Host) -> None:
+    """End all hosts; each acknowledged message is in the log once, and nothing is in it twice."""
+    for host in hosts:
+        if not host.ended:
+            await host.leave()
+        assert host.failure is None or isinstance(host.failure, CandidateTaken)
+    async with lab.client("check") as client:
+        count = len(await read_all(client))
+    await check_whole(lab, count)
+    acked = all_acked(*hosts)
+    assert len(set(acked)) == len(acked), "a message was acknowledged to two writers"
+    assert acked[-1] < count
+
+
+def writes(host: Host) -> bool:
+    return host.turn is not None
+
+
+async def writing_host(lab: Lab, name: str, zone: str) -> Host:
+    """Start a candidate, and wait until it writes."""
+    host = Host(name, zone, lab).start()
+    await until(lambda: len(host.acked) > 3)
+    return host
+
+
+def lose_first_answers(store: MemoryStore, count: int) -> None:
+    """Let a store lose the answers of its next writes."""
+    left = count
+
+    def weather(kind: RequestKind) -> Passage:
+        nonlocal left
+        if kind is RequestKind.READ or left == 0:
+            return Passage()
+        left -= 1
+        return Passage(loss=ExchangeLoss.ANSWER)
+
+    store.weather = weather

@@ -7,9 +7,9 @@ back (at a rotation, to a candidate of an earlier zone), or when it is handed ov
 no appends from then on. A log that is given back or handed over is closed first, so all that was
 appended is stored.
 
-A candidate stands from the beginning of ``turn`` until the end of its block, and no longer: between
-two turns the process is no candidate. Who may write is never decided here, but by the claims in the
-log's record (``logs``) and by fences.
+A candidate stands from the beginning of ``turn`` until the end of its block, and for ``LINGER_S``
+behind it: a process that does not take the next turn is no candidate. Who may write is never
+decided here, but by the claims in the log's record (``logs``) and by fences.
 """
 
 import asyncio
@@ -199,12 +199,17 @@ class LogStandby:
         self._open_writer = open_writer
         self._drawn = drawn
         self._gate = asyncio.Semaphore(takeovers)
-        self._logs = set[str]()
+        #: The logs that it stands for, or waits to.
+        self._logs = dict[str, Standing]()
 
     @property
     def candidate(self) -> str:
         """The candidate's name."""
         return self._shared.candidate
+
+    def stands_for(self, name: str) -> bool:
+        """Does this candidate stand for a log, as far as is known? A turn waits, or lasts."""
+        return name in self._logs and self._logs[name].stands
 
     @asynccontextmanager
     async def turn(self, name: str, zones: Sequence[str]) -> AsyncIterator[LogTurn]:
@@ -228,15 +233,15 @@ class LogStandby:
             standing.follow_session(),
             standing.keep_standing(),
         )
-        self._logs.add(name)
+        self._logs[name] = standing
         self.counts.standing += 1
         try:
             async with alongside(*work), self._held(standing) as turn:
                 yield turn
         finally:
-            self._logs.discard(name)
+            del self._logs[name]
             self.counts.standing -= 1
-            await self._shared.leave(name)
+            self._shared.leave_soon(name)
 
     def _checked(self, zones: Sequence[str]) -> tuple[ZoneName, ...]:
         """Refuse zones with which this candidate could never write."""
@@ -330,6 +335,7 @@ async def standing_by(
     """Give a standby, until the block ends; ``shared.cluster`` is open that long."""
     async with alongside(shared.sweep()):
         yield LogStandby(shared, log, open_writer, drawn, takeovers=takeovers)
+    await shared.leave_all()
 
 
 @asynccontextmanager

@@ -40,6 +40,8 @@ TAKEOVERS_MAX: Final = 16
 #: The pause before a candidate that could not open the log stands again; doubled each time.
 BACK_S: Final = 1.0
 BACK_MAX_S: Final = 30.0
+#: A candidate stands for so long between two turns.
+LINGER_S: Final = 1.0
 #: The pause after a failure of the store, and before an unreadable record is read again.
 _RETRY_S: Final = 0.5
 #: A new candidate waits so many session timeouts for one of its name to go.
@@ -59,29 +61,47 @@ class StandbySession:
     candidacy: str
     zone: ZoneName
     address: str
-    #: Logs whose node could not be taken away yet.
-    left: dict[str, None] = field(default_factory=dict)
+    #: Logs whose node is to be taken away, and when, by the loop's clock.
+    left: dict[str, float] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def leave(self, name: str) -> None:
         """Take the node of a log away, now or as soon as the store is reached."""
-        self.left[name] = None
+        self.leave_soon(name, 0)
         if self.cluster.store.session.connected:
-            await self._sweep(name)
+            await self._leave(name)
+
+    def leave_soon(self, name: str, within_s: float = LINGER_S) -> None:
+        """Take the node of a log away, unless ``stay`` is called before."""
+        self.left[name] = asyncio.get_running_loop().time() + within_s
         self._changed.set()
 
-    async def sweep(self) -> None:
-        """Take away what could not be taken away at once."""
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            while self.left:
-                for name in tuple(self.left):
-                    await self._sweep(name)
-                if self.left:
-                    await asyncio.sleep(_RETRY_S)
+    def stay(self, name: str) -> None:
+        """Keep the node of a log, or make it."""
+        self.left.pop(name, None)
 
-    async def _sweep(self, name: str) -> None:
+    async def sweep(self) -> None:
+        """Take away what is to be taken away, each in its time."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._changed.clear()
+            due = [name for name, due_s in self.left.items() if due_s <= loop.time()]
+            for name in due:
+                await self._leave(name)
+            next_s = min(self.left.values(), default=None)
+            if next_s is not None:
+                next_s = max(next_s, loop.time() + _RETRY_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(next_s):
+                    await self._changed.wait()
+
+    async def leave_all(self) -> None:
+        """Take all nodes away, if the store is reached; else the session's end does."""
+        for name in tuple(self.left):
+            if self.cluster.store.session.connected:
+                await self._leave(name)
+
+    async def _leave(self, name: str) -> None:
         with suppress(StoreError):
             await log_candidates.leave(self.cluster, name, self.candidate, self.candidacy)
             self.left.pop(name, None)
@@ -132,6 +152,11 @@ class Standing:
         """The candidacies of all others that stand."""
         candidates = () if self._seen is None else self._seen.candidates
         return frozenset(one.mark.candidacy for one in candidates) - {self._shared.candidacy}
+
+    @property
+    def stands(self) -> bool:
+        """Does this candidate stand, by what is seen now?"""
+        return self._stands_in(self._seen)
 
     def step(self) -> StandbyStep:
         """Decide by what is seen now."""
@@ -230,7 +255,7 @@ class Standing:
         loop = asyncio.get_running_loop()
         patience_s = _PATIENCE * self._store.session_timeout_ms / 1_000
         until_s: float | None = None
-        self._shared.left.pop(self.name, None)
+        self._shared.stay(self.name)
         while True:
             version, wait_s, session = self._version, None, self._store.session
             wanted = self._seen is not None and not self._is_back and session.connected
@@ -267,7 +292,7 @@ class Standing:
         await self._shared.leave(self.name)
         await asyncio.sleep(self._back_s)
         self._back_s = min(2 * self._back_s, BACK_MAX_S)
-        self._shared.left.pop(self.name, None)
+        self._shared.stay(self.name)
         self._is_back, self._stood_in = False, None
         self.ring()
 

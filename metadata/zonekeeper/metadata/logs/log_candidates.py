@@ -26,7 +26,7 @@ from zonekeeper.metadata.logs.log_candidate import (
     HandoverMark,
 )
 from zonekeeper.metadata.store import following, pruning, update
-from zonekeeper.metadata.store.errors import NodeExistsError, NoNodeError, VersionConflictError
+from zonekeeper.metadata.store.errors import NodeExistsError, NoNodeError, StoreError
 from zonekeeper.metadata.store.following import Meanings
 from zonekeeper.metadata.store.store import SessionId, Versioned
 from zonekeeper.placement.base.troubles import Trouble
@@ -38,8 +38,8 @@ Mark = TypeVar("Mark", CandidateMark, HandoverMark)
 _CANDIDATE: Final = log_candidate.parse
 _HANDOVER: Final = log_candidate.parse_handover
 
-#: The giver and the taker of a handover may each write to its node while it is removed.
-_REMOVALS_MAX: Final = 3
+#: Answers may be lost, and the giver and the taker of a handover write to its node meanwhile.
+_ATTEMPTS_MAX: Final = 5
 
 
 class CandidateTaken(Trouble):
@@ -109,8 +109,12 @@ async def stand(
         await store.create(where, value, ephemeral=True, make_parents=True, session=session)
     except NodeExistsError:
         node = await store.get(where, sync=True)
-        if node is not None and node.owner == session and node.value == value:
-            return
+        if node is not None and node.owner == session:
+            found = _read(cluster, where, node, _CANDIDATE)
+            if found is not None and found.candidacy == mark.candidacy:
+                if node.value != value:  # it has other zones now
+                    await store.put(where, value, version=node.version, session=session)
+                return
         raise CandidateTaken(
             f"another process stands for log {name} as {candidate}, or the session of one that "
             "ended has not ended yet: wait some seconds, or give this one a name of its own"
@@ -156,12 +160,22 @@ async def ask(cluster: Cluster, name: str, mark: HandoverMark) -> None:
     """Ask for a handover, as long as this session lives; raises ``HandoverUnderWay``."""
     where = f"{folder(cluster, name)}/{HANDOVER}"
     value = log_candidate.render_handover(mark, cluster.instance)
-    try:
-        await cluster.store.create(where, value, ephemeral=True)
-    except NodeExistsError:
-        raise HandoverUnderWay(
-            f"log {name} is being handed over by another program; wait until that is done"
-        ) from None
+    for attempts_left in reversed(range(_ATTEMPTS_MAX)):
+        try:
+            await cluster.store.create(where, value, ephemeral=True)
+        except NodeExistsError:
+            node = await cluster.store.get(where, sync=True)
+            found = None if node is None else _read(cluster, where, node, _HANDOVER)
+            if found is not None and found.token == mark.token:
+                return  # an answer was lost
+            raise HandoverUnderWay(
+                f"log {name} is being handed over by another program; wait until that is done"
+            ) from None
+        except StoreError as error:
+            if not (error.retryable and error.maybe_applied) or attempts_left == 0:
+                raise
+        else:
+            return
 
 
 async def tell(
@@ -185,16 +199,18 @@ async def tell(
 async def take_back(cluster: Cluster, name: str, token: str) -> None:
     """Ask for a handover no more; one of another program stays."""
     where = f"{folder(cluster, name)}/{HANDOVER}"
-    for _ in range(_REMOVALS_MAX):
+    for _ in range(_ATTEMPTS_MAX):
         node = await cluster.store.get(where, sync=True)
         found = None if node is None else _read(cluster, where, node, _HANDOVER)
         if node is None or found is None or found.token != token:
             return
         try:
             await _remove(cluster, name, where, node)
-        except VersionConflictError:
-            continue
-        return
+        except StoreError as error:
+            if not error.retryable:
+                raise
+        else:
+            return
 
 
 async def forget(cluster: Cluster, name: str) -> None:
