@@ -68,9 +68,17 @@ class LogTurn:
     """One turn of a candidate: it writes the log."""
 
     def __init__(
-        self, writer: LogWriter, standing: Standing, counts: StandbyCounts, opening_ms: int | None
+        self,
+        writer: LogWriter,
+        standing: Standing,
+        counts: StandbyCounts,
+        *,
+        opening_ms: int,
+        is_wished: bool,
     ) -> None:
-        """``opening_ms``: how long the opening took, if a handover is to be told of it."""
+        """``is_wished``: a handover was asked for, and is to be told of the opening."""
+        #: From the moment when it was this candidate's turn until it could write.
+        self.opening_ms: Final = opening_ms
         #: Writes the log until the turn is over.
         self.writer: Final = writer
         #: Another writer has claimed the log.
@@ -80,7 +88,7 @@ class LogTurn:
         self._over = asyncio.Event()
         self._giving = False
         self._given = asyncio.Event()
-        self._opening_ms = opening_ms
+        self._is_wished = is_wished
         self._opening_told = asyncio.Event()
 
     @property
@@ -157,8 +165,8 @@ class LogTurn:
             self._standing.ring()
 
     async def _tell_opening(self) -> None:
-        if (opening_ms := self._opening_ms) is not None:
-            await self._standing.tell(lambda mark: log_candidate.opened(mark, opening_ms))
+        if self._is_wished:
+            await self._standing.tell(lambda mark: log_candidate.opened(mark, self.opening_ms))
         self._opening_told.set()
 
     async def _give_back(self) -> None:
@@ -311,8 +319,10 @@ class LogStandby:
                 self.counts.writing += 1
                 passed = others if is_wished else frozenset[str]()
                 standing.held = Held(epoch=writer.epoch, passed=passed)
-                opening_ms = int((loop.time() - due_s) * _MS) if is_wished else None
-                return LogTurn(writer, standing, self.counts, opening_ms)
+                opening_ms = int((loop.time() - due_s) * _MS)
+                return LogTurn(
+                    writer, standing, self.counts, opening_ms=opening_ms, is_wished=is_wished
+                )
 
     def _mark(self) -> LogWriterMark:
         return LogWriterMark(
