@@ -11,27 +11,37 @@ What the metadata store says reaches the caller as ``MetadataFailed`` of the cli
 
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.client.base import arguments, boundary
-from zonekeeper.client.base.config import ClientConfig
-from zonekeeper.log.api import log_cursor, log_writer
+from zonekeeper.client.base.config import ZONE_VARIABLE, ClientConfig, own_zone
+from zonekeeper.log.api import log_cursor, log_standby, log_writer
 from zonekeeper.log.api.log_cursor import LogConsumer, LogCursor
 from zonekeeper.log.api.log_reader import LogReader
+from zonekeeper.log.api.log_standby import LogStandby
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base import errors
 from zonekeeper.log.base.log_figures import LogFigures
 from zonekeeper.log.sessions import rebuilding, trimming
 from zonekeeper.log.sessions.rebuilding import RebuildWish, RebuiltLog
+from zonekeeper.log.standby import handing_over, standing
+from zonekeeper.log.standby.handing_over import HandedOver, SeenCandidate
+from zonekeeper.log.standby.standing import StandbySession
 from zonekeeper.log.writing.budget import BUDGET_BYTES, LogBudget
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
 from zonekeeper.metadata.formats.message_ids import MessageId
-from zonekeeper.metadata.logs import log_cursors, log_listing, logs
+from zonekeeper.metadata.logs import log_candidate, log_cursors, log_listing, logs
+from zonekeeper.metadata.logs.log_candidate import BadCandidateError
 from zonekeeper.metadata.logs.log_cursor import CursorMark
+from zonekeeper.metadata.logs.logs import NoLogError
+from zonekeeper.metadata.store.store import MetadataStore
+from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import LedgerId, ZoneName
 from zonekeeper.placement.policy import legality
 
@@ -49,17 +59,32 @@ async def connect(
     """
     surroundings = Surroundings(random.SystemRandom(), lambda: time.time_ns() // 1_000_000)
     async with clients.connect(uri, config) as client:
-        yield LogClient(client, surroundings, budget_bytes=budget_bytes)
+        times = replace(client.config.store, session_ms=standing.SESSION_MS)
+        yield LogClient(
+            client,
+            surroundings,
+            budget_bytes=budget_bytes,
+            open_session=partial(open_store, uri, times, must_exist=True),
+        )
 
 
 class LogClient:
     """Creates, opens, trims, deletes and lists logs."""
 
     def __init__(
-        self, client: Client, surroundings: Surroundings, *, budget_bytes: int = BUDGET_BYTES
+        self,
+        client: Client,
+        surroundings: Surroundings,
+        *,
+        budget_bytes: int = BUDGET_BYTES,
+        open_session: Callable[[], Awaitable[MetadataStore]] | None = None,
     ) -> None:
-        """``budget_bytes``: what all writers of this client together may hold."""
+        """``budget_bytes``: what all writers of this client together may hold.
+
+        ``open_session`` opens a session for a standby; None: it has that of the client.
+        """
         self.client = client
+        self._open_session = open_session
         self._budget = LogBudget(budget_bytes)
         self._figures = LogFigures()
         self._surroundings = surroundings
@@ -95,15 +120,72 @@ class LogClient:
         mark = LogWriterMark(
             token=self._drawn(), zone=None if zone is None else ZoneName(zone), address=address
         )
-        return log_writer.opened(
-            self.client,
-            name,
-            mark,
-            self._surroundings.wall_ms,
-            budget=self._budget,
-            figures=self._figures.writers,
-            deferred_sync=deferred_sync,
-        )
+        return self._opened(name, mark, deferred_sync=deferred_sync)
+
+    @asynccontextmanager
+    async def standby(
+        self,
+        candidate: str,
+        *,
+        zone: str | None = None,
+        address: str = "",
+        takeovers: int = standing.TAKEOVERS_MAX,
+    ) -> AsyncIterator[LogStandby]:
+        """Stand by as a candidate for the writing of any number of logs, until the block ends.
+
+        ``candidate`` is a name that no other process has. ``zone`` is that of the client by
+        default. ``address`` stands in the record of each log that this candidate writes, for anyone
+        to read. At most ``takeovers`` logs are opened at the same time.
+        """
+        log_candidate.check_name(candidate)
+        own = own_zone(self.client.config) if zone is None else log_candidate.zone_of(zone)
+        if own is None:
+            raise BadCandidateError(
+                f"candidate {candidate} has no zone: give `zone=`, or set it in the client's "
+                f"config or in {ZONE_VARIABLE}"
+            )
+        cluster = self.client.cluster
+        async with log_standby.session(cluster, self._open_session) as over:
+            shared = StandbySession(
+                cluster=over,
+                candidate=candidate,
+                candidacy=self._drawn(),
+                zone=own,
+                address=address,
+            )
+            async with log_standby.standing_by(
+                shared, cluster, self._opened, self._drawn, takeovers
+            ) as standby:
+                yield standby
+
+    async def candidates(self, name: str) -> list[SeenCandidate]:
+        """Give the candidates of a log, the one that should write first."""
+        return await handing_over.seen(self.client.cluster, name)
+
+    async def handover(
+        self, name: str, to: str, *, timeout_s: float = handing_over.TIMEOUT_S
+    ) -> HandedOver:
+        """Have the candidate that writes a log hand it over to another one; nothing is lost.
+
+        Raises ``NoCandidateError``, ``NoStandbyWriter``, ``WritesAlready`` or ``HandoverUnderWay``,
+        and nothing was changed; or ``HandoverFailed``.
+        """
+        token = self._drawn()
+        return await handing_over.hand_over(self.client.cluster, name, to, token, timeout_s)
+
+    async def watch_writer(self, name: str) -> AsyncGenerator[LogWriterMark | None, None]:
+        """Follow which writer the record of a log names, with its address; None: none ever did.
+
+        It may have ended. Raises ``NoLogError`` once there is no such log.
+        """
+        first, last = True, None
+        async with logs.watch(self.client.cluster, name) as records:
+            async for record in records:
+                if record is None:
+                    raise NoLogError(f"there is no log {name}: it was deleted, or never created")
+                if first or record.writer != last:
+                    first, last = False, record.writer
+                    yield record.writer
 
     def reader(self, name: str) -> LogReader:
         """Give a reader of a log; the log is looked up when it is read."""
@@ -268,6 +350,19 @@ class LogClient:
                     f"{what} {quorums}: {broken.reason} (for example: {broken.example}); "
                     "nothing was changed"
                 )
+
+    def _opened(
+        self, name: str, mark: LogWriterMark, *, deferred_sync: bool = False
+    ) -> AbstractAsyncContextManager[LogWriter]:
+        return log_writer.opened(
+            self.client,
+            name,
+            mark,
+            self._surroundings.wall_ms,
+            budget=self._budget,
+            figures=self._figures.writers,
+            deferred_sync=deferred_sync,
+        )
 
     def _drawn(self) -> str:
         """Draw an id: 32 hexadecimal digits."""

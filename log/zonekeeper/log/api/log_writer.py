@@ -67,6 +67,8 @@ class LogWriter:
 
     def __init__(self, state: WritingState, wall_ms: Callable[[], int]) -> None:
         self._chain = state.chain
+        #: The number of this writer's claim; it ascends from writer to writer.
+        self.epoch: Final = state.chain.record.epoch
         self._state = state
         self._unsent = state.unsent
         self._writing = LogWriting(state, wall_ms)
@@ -75,6 +77,11 @@ class LogWriter:
     def name(self) -> str:
         """The log's name."""
         return self._chain.name
+
+    @property
+    def is_over(self) -> bool:
+        """Does the writer take no appends any more: is it being closed, or has it ended?"""
+        return self._state.closing or self._state.ended
 
     @property
     def is_downgraded(self) -> bool:
@@ -159,6 +166,11 @@ class LogWriter:
             await self._state.change()
         if self._state.failure is not None:
             raise self._state.failure
+
+    async def ended(self) -> None:
+        """Wait until the writer has ended, for whatever reason."""
+        while not self._state.ended:
+            await self._state.change()
 
     async def run(self) -> None:
         """Carry out the writing, until the writer is closed or has lost the log."""

@@ -50,3 +50,33 @@ class NotAppended(Refusal, ValueError):
 
 class BadLogRules(Refusal, ValueError):
     """The rules cannot be those of a log; nothing was changed."""
+
+
+class TurnOver(Trouble):
+    """The turn is over: another candidate writes the log, or soon does.
+
+    The block of the turn ends with it, and ``LogStandby.turn`` does not raise it.
+    """
+
+
+class NoCandidateError(Refusal):
+    """No such candidate stands for the log, or its zone may not write; nothing was changed."""
+
+    retryable = True
+
+
+class NoStandbyWriter(Trouble):
+    """No candidate writes the log, so none can hand it over; nothing was changed."""
+
+    retryable = True
+
+
+class WritesAlready(Refusal):
+    """The candidate writes the log already; nothing was changed."""
+
+
+class HandoverFailed(Trouble):
+    """The log was not handed over in time; the message says what happened instead."""
+
+    retryable = True
+    maybe_applied = True

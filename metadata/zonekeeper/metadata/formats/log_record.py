@@ -98,6 +98,10 @@ class LogWriterMark:
     zone: ZoneName | None = None
     #: What the writer says of how it is reached; the record gives it no meaning.
     address: str = ""
+    #: The candidate that claimed the log, and the id of its candidacy (``log_candidate``). Empty
+    #: for a writer that was no candidate.
+    candidate: str = ""
+    candidacy: str = ""
     #: The fields that this version does not know, as JSON; they are written back unchanged.
     unknown: str = "{}"
 

@@ -2,7 +2,8 @@
 
     record  {"createdMs":…,"deleting":false,"epoch":2,"gone":12,"id":"<32 digits>",
              "lastLedger":17,"ledgers":[…],"pages":[0,3],"rules":{…},"start":"12:0:5",
-             "startSequence":400,"writer":{"address":"","token":"…","zone":"a"}}
+             "startSequence":400,"writer":{"address":"","token":"…","zone":"a",
+             "candidate":"host-1","candidacy":"<32 digits>"}}      only of a candidate
     page    {"id":"<32 digits>","ledgers":[…],"page":2}
     ledger  {"epoch":2,"id":17,"sequence":900,"lastEntry":204,"bytes":…,"messages":…,
              "firstMs":…,"lastMs":…,"latestMs":…,         from "lastEntry" on once it has ended
@@ -97,6 +98,9 @@ def render(record: LogRecord, instance: str) -> bytes:
         writer |= {"token": record.writer.token, "address": record.writer.address}
         if record.writer.zone is not None:
             writer["zone"] = record.writer.zone
+        if record.writer.candidacy:
+            writer["candidate"] = record.writer.candidate
+            writer["candidacy"] = record.writer.candidacy
         plain["writer"] = writer
     return records.render(plain, instance)
 
@@ -275,7 +279,9 @@ def _writer(data: Mapping[str, Plain]) -> LogWriterMark:
         token=records.text(data, "token"),
         zone=ZoneName(records.text(data, "zone")) if "zone" in data else None,
         address=address,
-        unknown=_unknown(data, {"token", "zone", "address"}),
+        candidate=records.text(data, "candidate") if "candidate" in data else "",
+        candidacy=records.text(data, "candidacy") if "candidacy" in data else "",
+        unknown=_unknown(data, {"token", "zone", "address", "candidate", "candidacy"}),
     )
 
 

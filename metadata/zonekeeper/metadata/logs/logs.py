@@ -33,7 +33,7 @@ from zonekeeper.metadata.formats.log_record import (
 )
 from zonekeeper.metadata.formats.malformed import stored_at
 from zonekeeper.metadata.formats.message_ids import MessageId
-from zonekeeper.metadata.logs import deleted_logs
+from zonekeeper.metadata.logs import deleted_logs, log_candidates
 from zonekeeper.metadata.store import pruning, update
 from zonekeeper.metadata.store.errors import NoNodeError
 from zonekeeper.metadata.store.store import Check, Create, Delete, Versioned, Write, parent_of
@@ -245,6 +245,7 @@ async def remove(cluster: Cluster, name: str, log_id: str, *, now_ms: int) -> No
 
     await update.update(cluster.store, where, decide)
     await pruning.prune(cluster.store, where, below=top(cluster))
+    await log_candidates.forget(cluster, name)
 
 
 async def page(cluster: Cluster, name: str, record: LogRecord, number: int) -> LogPage | None:
