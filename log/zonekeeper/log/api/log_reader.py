@@ -103,7 +103,7 @@ class LogReader:
             return record.start_sequence
         if ledger.end is not None:
             return ledger.sequence + ledger.end.messages
-        reader = await locating.reader_of(self._client, self.name, ledger.id)
+        reader = await locating.reader_of(self._client, self.name, ledger.id, record.id)
         if reader.last_confirmed <= locating.OPENING_ENTRY:
             return ledger.sequence
         batch = await locating.batch_of(reader, reader.last_confirmed)
@@ -116,7 +116,7 @@ class LogReader:
                 continue
             if ledger.end is not None:
                 return ledger
-            reader = await locating.reader_of(self._client, self.name, ledger.id)
+            reader = await locating.reader_of(self._client, self.name, ledger.id, record.id)
             if await self._is_part(record, ledger, reader, follow=False):
                 return ledger
         return None
@@ -177,8 +177,10 @@ class LogReader:
                         sequence = one.sequence + len(one.batch)
                         yield one
             except (errors.LogDamaged, client_errors.ClientError):
-                await locating.check_kept(self._client, self.name, ledger.id)
-                raise
+                if await locating.check_kept(self._client, self.name, ledger.id, record.id):
+                    raise
+                record = await self._record()  # the ledger was dropped, and nothing of it was given
+                continue
             if ledger.end is None:
                 if not follow:
                     return
@@ -225,7 +227,7 @@ class LogReader:
         self, record: LogRecord, ledger: LogLedger, start: MessageId | None, *, follow: bool
     ) -> AsyncGenerator[ReadMessages, None]:
         """Give the batches of one ledger."""
-        reader = await locating.reader_of(self._client, self.name, ledger.id)
+        reader = await locating.reader_of(self._client, self.name, ledger.id, record.id)
         first = EntryId(locating.OPENING_ENTRY + 1)
         if start is not None and start.ledger == ledger.id:
             first = max(first, start.entry)

@@ -24,7 +24,7 @@ async def sequence_of(client: Client, name: str, record: LogRecord, message: Mes
         raise locating.trimmed(name, record, f"message {message}")
     ledger = await _ledger(client, name, record, message)
     if ledger is not None and ledger.sequence is not None:
-        reader = await locating.reader_of(client, name, ledger.id)
+        reader = await locating.reader_of(client, name, ledger.id, record.id)
         last = await _last_entry(record, ledger, reader)
         if locating.OPENING_ENTRY < message.entry <= last:
             batch = await locating.batch_of(reader, message.entry)
@@ -48,7 +48,7 @@ async def end_of(client: Client, name: str, record: LogRecord) -> tuple[MessageI
         if ledger.end is not None:
             after = MessageId(ledger.id, EntryId(ledger.end.last_entry + 1), 0)
             return after, ledger.sequence + ledger.end.messages
-        reader = await locating.reader_of(client, name, ledger.id)
+        reader = await locating.reader_of(client, name, ledger.id, record.id)
         last = await _last_entry(record, ledger, reader)
         if last > locating.OPENING_ENTRY:
             batch = await locating.batch_of(reader, last)
