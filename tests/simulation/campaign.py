@@ -13,6 +13,7 @@ from typing import Final
 from tests.simulation import drawing, shrinking, world
 from tests.simulation.checker import Violation
 from tests.simulation.gate_mutants import GATE_MUTANTS
+from tests.simulation.log_mutants import LOG_MUTANTS
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.planting import Mutant
 from tests.simulation.profiles import PROFILES
@@ -32,6 +33,7 @@ BUGS: Final[Mapping[int, Mutant]] = {
     **STORAGE_MUTANTS,
     **READING_MUTANTS,
     **STANDING_MUTANTS,
+    **LOG_MUTANTS,
 }
 
 

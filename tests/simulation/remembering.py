@@ -13,7 +13,7 @@ from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.cluster import record_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.record_store import Codec
-from zonekeeper.metadata.formats import cookies, ledger_format, service_info
+from zonekeeper.metadata.formats import cookies, ledger_format, log_record_format, service_info
 
 _KEPT_MAX: Final = 1 << 12
 
@@ -34,6 +34,7 @@ def _read_once(cluster: Cluster, path: str, codec: Codec[object], raw: bytes) ->
 
 REMEMBERED: Final[tuple[Patch, ...]] = (
     (ledger_format, "parse", lru_cache(_KEPT_MAX)(ledger_format.parse)),
+    (log_record_format, "parse", lru_cache(_KEPT_MAX)(log_record_format.parse)),
     (cookies, "parse", lru_cache(_KEPT_MAX)(cookies.parse)),
     (service_info, "parse", lru_cache(_KEPT_MAX)(service_info.parse)),
     (bookie_records, "parse", lru_cache(_KEPT_MAX)(bookie_records.parse)),

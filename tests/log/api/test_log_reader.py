@@ -23,7 +23,9 @@ from tests.log.logging_lab import (
     record_of,
     writing,
 )
+from tests.simulation.patching import patched
 from zonekeeper.client.api.client import Client, Surroundings
+from zonekeeper.client.api.reader import Reader
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage
 from zonekeeper.log.base.errors import LogDamaged, LogTrimmed, NotInLog
@@ -182,6 +184,28 @@ async def test_a_ledger_that_does_not_continue_is_not_read_and_the_next_writer_d
 
     await check_whole(lab, 6)
     assert stray not in [one.id for one in (await record_of(lab)).ledgers]
+
+
+@played()
+async def test_a_reader_passes_over_a_ledger_that_is_dropped_and_collected_meanwhile(
+    lab: Lab,
+) -> None:
+    await create(lab)
+    await two_unended(lab, None)
+    stray = (await record_of(lab)).ledgers[-1].id
+    async with lab.client("reader") as client:
+        opened = client.open
+
+        async def dropped_before(ledger_id: int, *, recover: bool) -> Reader:
+            if ledger_id == stray and stray in [one.id for one in (await record_of(lab)).ledgers]:
+                await fill(lab, 3, 3, "after")
+                await client.delete(stray)
+            return await opened(ledger_id, recover=recover)
+
+        with patched([(client, "open", dropped_before)]):
+            found = list[int]()
+            await gathered(client, found)
+    assert found == list(range(6))
 
 
 @played()

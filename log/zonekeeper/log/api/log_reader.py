@@ -161,8 +161,10 @@ class LogReader:
                         sequence = one.sequence + len(one.batch)
                         yield one
             except (errors.LogDamaged, client_errors.ClientError):
-                await locating.check_kept(self._client, self.name, ledger.id)
-                raise
+                if await locating.check_kept(self._client, self.name, ledger.id, record.id):
+                    raise
+                record = await self._record()  # the ledger was dropped, and nothing of it was given
+                continue
             if ledger.end is None:
                 if not follow:
                     return
@@ -209,7 +211,7 @@ class LogReader:
         self, record: LogRecord, ledger: LogLedger, start: MessageId | None, *, follow: bool
     ) -> AsyncGenerator[ReadMessages, None]:
         """Give the batches of one ledger."""
-        reader = await locating.reader_of(self._client, self.name, ledger.id)
+        reader = await locating.reader_of(self._client, self.name, ledger.id, record.id)
         first = EntryId(locating.OPENING_ENTRY + 1)
         if start is not None and start.ledger == ledger.id:
             first = max(first, start.entry)

@@ -38,12 +38,14 @@ from zonekeeper.placement.base.ids import EntryId, LedgerId
 OPENING_ENTRY: Final = EntryId(0)
 
 
-async def reader_of(client: Client, name: str, ledger_id: LedgerId) -> Reader:
+async def reader_of(
+    client: Client, name: str, ledger_id: LedgerId, log_id: str | None = None
+) -> Reader:
     """Open a ledger for reading, beside its writer; raises ``LogTrimmed`` if it was trimmed."""
     try:
         return await client.open(ledger_id, recover=False)
     except client_errors.NoSuchLedger as error:
-        await check_kept(client, name, ledger_id)
+        await check_kept(client, name, ledger_id, log_id)
         raise LogDamaged(
             f"ledger {ledger_id} is in the record of log {name}, and was deleted by another "
             "program: the messages in it are lost; no message behind it was given"
@@ -73,26 +75,29 @@ def wrong_password(name: str, ledger_id: LedgerId) -> client_errors.Unauthorized
     )
 
 
-async def check_kept(client: Client, name: str, ledger_id: LedgerId) -> None:
-    """Raise why a ledger is gone, if it is no part of the log any more.
+async def check_kept(
+    client: Client, name: str, ledger_id: LedgerId, log_id: str | None = None
+) -> bool:
+    """Raise why a ledger is gone, if it is so on purpose; else say whether the log still has it.
 
-    ``LogTrimmed``: it is below the start. ``LogDeleting`` and ``OtherIncarnation``: the log was
-    deleted. So a ledger that is lost, and that nobody meant to lose, is told from them.
+    ``LogTrimmed``: it is below the start. ``LogDeleting`` and ``OtherIncarnation``: the log, whose
+    id was ``log_id``, was deleted. False: the ledger was dropped, and was no part of the log.
     """
     record = await logs.find(client.cluster, name)
+    if log_id not in (None, record.id):
+        raise OtherIncarnation(
+            f"log {name} was deleted, and made anew: its id was {log_id}, and is {record.id}; "
+            f"ledger {ledger_id} went with the old one; nothing more was read; begin to read the "
+            "new one"
+        )
     if record.deleting:
         raise LogDeleting(f"log {name} is being deleted; nothing more was read")
     if record.start is not None and ledger_id < record.start.ledger:
         raise trimmed(name, record, f"what is in ledger {ledger_id}")
     async with aclosing(logs.ledgers(client.cluster, name, record, ledger_id)) as every:
         async for one in every:
-            if one.id == ledger_id:
-                return
-            break
-    raise OtherIncarnation(
-        f"log {name} was deleted, and made anew: the log of that name does not have ledger "
-        f"{ledger_id}; nothing more was read; begin to read the new one"
-    )
+            return one.id == ledger_id
+    return False
 
 
 async def entry_of(reader: Reader, entry_id: EntryId) -> bytes:

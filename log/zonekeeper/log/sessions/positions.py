@@ -21,7 +21,7 @@ async def sequence_of(client: Client, name: str, record: LogRecord, message: Mes
     if ledger is None or ledger.id != message.ledger:
         raise locating.foreign(name, message)
     if ledger.sequence is not None:
-        reader = await locating.reader_of(client, name, ledger.id)
+        reader = await locating.reader_of(client, name, ledger.id, record.id)
         last = await locating.last_of(record, ledger, reader)
         if locating.OPENING_ENTRY < message.entry <= last:
             batch = await locating.batch_of(reader, message.entry)
@@ -45,7 +45,7 @@ async def end_of(client: Client, name: str, record: LogRecord) -> tuple[MessageI
         if ledger.end is not None:
             after = MessageId(ledger.id, EntryId(ledger.end.last_entry + 1), 0)
             return _not_before_start(record, after, ledger.sequence + ledger.end.messages)
-        reader = await locating.reader_of(client, name, ledger.id)
+        reader = await locating.reader_of(client, name, ledger.id, record.id)
         last = await locating.last_of(record, ledger, reader)
         if last > locating.OPENING_ENTRY:
             batch = await locating.batch_of(reader, last)
