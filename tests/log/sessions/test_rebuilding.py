@@ -388,7 +388,7 @@ async def dying(log: LogClient, at: int, rules: LogRules | None = None) -> bool:
     patch.setattr("zonekeeper.metadata.store.update.ATTEMPTS_MAX", 1)
     try:
         await log.rebuild(NAME, rules=rules)
-    except StoreUnavailableError:
+    except MetadataFailed:
         return True
     finally:
         patch.undo()
