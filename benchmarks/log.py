@@ -6,16 +6,21 @@ Every round runs every case once, in a new order, on the same three bookies at 3
 log, and entries of a plain ledger that are appended in the same way. Figures are messages per
 CPU-second over the client and the bookies, and their ratio in each round; latencies of one
 outstanding message; and of messages at a rate, with a hundred rotations and with none. What a log
-was given is read back, and counted, outside of the time.
+was given is read back, and counted, outside of the time. Small messages are read as an array of
+Arrow as well: made of rows, message by message, and of columns. At the end many writers stand idle,
+and their memory is counted.
 """
 
 import argparse
 import asyncio
+import gc
+import importlib
 import itertools
 import random
 import time
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,6 +34,7 @@ from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.log.api.log_client import LogClient
+from zonekeeper.log.api.log_reader import ReadMessages
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.metadata.formats.log_record import LogRules
@@ -44,6 +50,10 @@ ONE_AT_A_TIME: Final = 500
 RATE: Final = 1_000
 RATE_SECONDS: Final = 4
 ROTATIONS: Final = 100
+#: Messages of one call of ``append_many``, and writers that stand idle.
+MANY: Final = 1_000
+IDLE: Final = 1_000
+_ARROW: Final = importlib.import_module("pyarrow")
 #: How the latencies of one outstanding message are told apart.
 STORED: Final = "stored"
 READABLE: Final = "readable"
@@ -82,6 +92,55 @@ class Bench:
             sample = await self._timed(size, entries, partial(fill, writer))
         await self._count(name, 1 + entries)
         return sample
+
+    async def log_many(self, size: int, entries: int) -> Sample:
+        """Append messages to a log in lists."""
+        many = [LogMessage(payload=random.randbytes(size))] * MANY
+
+        async def fill(writer: LogWriter) -> None:
+            for _ in range(entries // MANY):
+                await writer.append_many(many)
+            await writer.stored(writer.next_sequence - 1)
+
+        async with self._log(LogRules()) as (name, writer):
+            sample = await self._timed(size, entries // MANY * MANY, partial(fill, writer))
+        await self._count(name, 1 + entries // MANY * MANY)
+        return sample
+
+    async def read_as(self, array_of: Callable[[ReadMessages], object], entries: int) -> Sample:
+        """Read small messages from a log, and make arrays of Arrow of them."""
+        size = SIZES[0]
+        many = [LogMessage(payload=random.randbytes(size))] * (entries // MANY * MANY)
+        found = 0
+
+        async def read(name: str) -> None:
+            nonlocal found
+            async for one in self.logs.reader(name).read():
+                found += len(one)
+                array_of(one)
+
+        async with self._log(LogRules()) as (name, writer):
+            await writer.append_many(many)
+            await writer.flushed(writer.next_sequence - 1)
+        sample = await self._timed(size, len(many), partial(read, name))
+        if found != 1 + len(many):
+            raise AssertionError(f"{name} gave {found} messages, and has {1 + len(many)}")
+        return sample
+
+    async def idle(self) -> float:
+        """Open many logs, append a message to each, and give the KB that each then takes."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._log(LogRules()))  # what all share is there
+            gc.collect()
+            tracemalloc.start()
+            before, _ = tracemalloc.get_traced_memory()
+            for _ in range(IDLE):
+                await stack.enter_async_context(self._log(LogRules()))
+            await asyncio.sleep(1)
+            gc.collect()
+            after, _ = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        return (after - before) / IDLE / 1_024
 
     async def plain_one(self, kind: str) -> Sample:
         """Append to a ledger, and wait until the entry is stored, or readable."""
@@ -178,12 +237,27 @@ class Bench:
             raise AssertionError(f"{name} holds {found} messages, and was given {expected}")
 
 
+def of_rows(many: ReadMessages) -> object:
+    """Make an array of Arrow, message by message."""
+    return _ARROW.array([one.message.payload for one in many], _ARROW.binary())
+
+
+def of_columns(many: ReadMessages) -> object:
+    """Make an array of Arrow of the buffers of a batch."""
+    column = many.batch.payloads
+    buffers = [None, _ARROW.py_buffer(column.offsets), _ARROW.py_buffer(column.data)]
+    return _ARROW.Array.from_buffers(_ARROW.binary(), len(column), buffers).slice(many.first)
+
+
 def cases(bench: Bench, entries: int) -> dict[str, rounds.Case]:
     """Name all cases."""
     found: dict[str, rounds.Case] = {}
     for size in SIZES:
         found[f"{size} B, ledger"] = partial(bench.plain, size, entries)
         found[f"{size} B, log"] = partial(bench.log, size, entries)
+        found[f"{size} B, log, in lists"] = partial(bench.log_many, size, entries)
+    found["read as rows"] = partial(bench.read_as, of_rows, entries)
+    found["read as columns"] = partial(bench.read_as, of_columns, entries)
     for kind in (STORED, READABLE):
         found[f"one at a time, {kind}, ledger"] = partial(bench.plain_one, kind)
         found[f"one at a time, {kind}, log"] = partial(bench.log_one, kind)
@@ -192,19 +266,36 @@ def cases(bench: Bench, entries: int) -> dict[str, rounds.Case]:
     return found
 
 
-def report(found: dict[str, list[Sample]]) -> None:
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All figures."""
+
+    found: dict[str, list[Sample]]
+    idle_kb: float
+
+
+def report(measured: Measured) -> None:
     """Print the tables."""
+    found = measured.found
     print(f"\n{'saturation':36}{'k messages/CPU-s':>24}{'k/s':>8}{'CPUs':>6}{'log : ledger':>20}")
     for size in SIZES:
-        ledger, log = found[f"{size} B, ledger"], found[f"{size} B, log"]
-        for name, samples in (("ledger", ledger), ("log", log)):
-            ratio = rounds.spread(rounds.ratio(log, ledger), 2) if name == "log" else ""
+        ledger = found[f"{size} B, ledger"]
+        for name in ("ledger", "log", "log, in lists"):
+            samples = found[f"{size} B, {name}"]
+            ratio = "" if name == "ledger" else rounds.spread(rounds.ratio(samples, ledger), 2)
             print(
                 f"{f'{size} B, {name}':36}"
                 f"{rounds.spread([s.per_cpu_second / 1e3 for s in samples], 2):>24}"
                 f"{median(s.per_second for s in samples) / 1e3:8.2f}"
                 f"{median(s.cpus for s in samples):6.2f}{ratio:>20}"
             )
+    rows, columns = found["read as rows"], found["read as columns"]
+    print(f"\n{'100 B, as an array of Arrow':36}{'k messages/CPU-s':>24}{'columns : rows':>24}")
+    for name, samples in (("rows", rows), ("columns", columns)):
+        ratio = rounds.spread(rounds.ratio(columns, rows), 2) if name == "columns" else ""
+        per_cpu = rounds.spread([s.per_cpu_second / 1e3 for s in samples], 0)
+        print(f"{name:36}{per_cpu:>24}{ratio:>24}")
+    print(f"\n{IDLE} idle writers: {measured.idle_kb:.1f} KB each")
     print(f"\n{'latency, ms':36}{'p50':>24}{'p99':>24}{'ratio':>20}")
     pairs = [
         *((f"one at a time, {kind}, ledger", f"one at a time, {kind}, log", 0.5)
@@ -224,7 +315,7 @@ def report(found: dict[str, list[Sample]]) -> None:
             print(f"{name:36}{p50:>24}{p99:>24}{said:>24}")
 
 
-async def measured(folder: Path, given: argparse.Namespace) -> dict[str, list[Sample]]:
+async def measured(folder: Path, given: argparse.Namespace) -> Measured:
     """Start the bookies, and run the rounds."""
     address = f"sqlite://{folder}/meta.db"
     bookies = {BookieId(f"bk-{zone}-0"): ZoneName(zone) for zone in ("a", "b", "c")}
@@ -235,7 +326,9 @@ async def measured(folder: Path, given: argparse.Namespace) -> dict[str, list[Sa
         async with clients.connect(address) as client:
             surroundings = Surroundings(random.Random(1), lambda: time.time_ns() // 1_000_000)
             bench = Bench(running, client, LogClient(client, surroundings))
-            return await rounds.run(cases(bench, given.entries), given.rounds, random.Random(1))
+            chance = random.Random(1)
+            found = await rounds.run(cases(bench, given.entries), given.rounds, chance)
+            return Measured(found, await bench.idle())
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from tests.client.lab import THREE_BY_THREE, Lab, policy
 from tests.log.logging_lab import NAME, WallClock, numbers
 from zonekeeper.client.api.client import Surroundings
 from zonekeeper.log import blocking
+from zonekeeper.log.api.blocking_writer import BlockingLogWriter
 from zonekeeper.log.api.log_client import LogClient
 
 MESSAGES: Final = 100
@@ -40,7 +41,7 @@ async def hold(release_s: float | None) -> None:
             asyncio.get_running_loop().call_later(release_s, machine.doorway.release)
 
 
-def appended(release_s: float | None) -> blocking.BlockingLogWriter:
+def appended(release_s: float | None) -> BlockingLogWriter:
     """Append inside blocks that are never left."""
     stack = ExitStack()
     logs = stack.enter_context(blocking.over(lab_logs()))

@@ -16,7 +16,8 @@ from tests.log.logging_lab import NAME, SHORT, WallClock, message, numbers
 from zonekeeper.client.api.client import Surroundings
 from zonekeeper.client.base.errors import ClientEnded, ForkedAfterUse, TailClosed, WaitTimedOut
 from zonekeeper.log import LogMessage, LogRules, blocking
-from zonekeeper.log.api import blocking as module
+from zonekeeper.log.api import blocking_writer as module
+from zonekeeper.log.api.blocking_writer import BlockingLogWriter
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_cursor import LogCursor
 from zonekeeper.log.api.log_reader import LogReader
@@ -72,7 +73,7 @@ def public(kind: type) -> set[str]:
     [
         (blocking.BlockingLogs, LogClient, set[str](), set[str]()),
         # `name` of a reader is an attribute there; the end of the block closes a writer.
-        (blocking.BlockingLogWriter, LogWriter, set[str](), {"close", "run"}),
+        (BlockingLogWriter, LogWriter, set[str](), {"close", "run"}),
         (blocking.BlockingLogCursor, LogCursor, set[str](), set[str]()),
         (blocking.BlockingLogReader, LogReader, {"name", "read_messages"}, set[str]()),
     ],
@@ -81,6 +82,18 @@ def test_the_names_are_those_of_the_async_client(
     here: type, there: type, more_here: set[str], more_there: set[str]
 ) -> None:
     assert public(here) - more_here == public(there) - more_there
+
+
+def test_a_deferred_log_is_forced_and_counted() -> None:
+    with connected() as logs:
+        logs.create(NAME)
+        with logs.writer(NAME, deferred_sync=True) as writer:
+            writer.append_many(numbers(0, 20))
+            writer.force()
+            writer.force(timeout=10)
+            assert writer.first_unstored == 20
+            assert logs.figures.writers.messages_total == 20
+        assert [one.message for one in logs.reader(NAME).read_messages()] == list(numbers(0, 20))
 
 
 def test_a_log_is_created_written_read_trimmed_and_deleted() -> None:

@@ -21,9 +21,7 @@ from collections.abc import (
     AsyncIterator,
     Callable,
     Collection,
-    Coroutine,
     Generator,
-    Iterable,
     Iterator,
 )
 from contextlib import (
@@ -33,8 +31,7 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from functools import partial
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 from zonekeeper.client.api import exit_flush, loop_thread
 from zonekeeper.client.api.exit_flush import Lacking
@@ -43,25 +40,19 @@ from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.base import arguments
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.errors import TailClosed, WaitTimedOut
-from zonekeeper.client.base.time_limits import TimeLimit
 from zonekeeper.log.api import log_client
+from zonekeeper.log.api.blocking_writer import BlockingLogWriter
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_cursor import LogCursor
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
 from zonekeeper.log.api.log_writer import LogWriter
-from zonekeeper.log.formats import batches
-from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.log.base.log_figures import LogFigures
 from zonekeeper.log.sessions.rebuilding import RebuiltLog
 from zonekeeper.log.writing.budget import BUDGET_BYTES
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs.log_cursor import CursorMark
 from zonekeeper.placement.base.troubles import Trouble
-
-#: Messages of so many bytes go to the loop at once.
-_TURN_BYTES: Final = 1 << 20
-#: And at most so many: messages may be empty.
-_TURN_MESSAGES: Final = 10_000
 
 Result = TypeVar("Result")
 
@@ -96,12 +87,20 @@ class BlockingLogs(LoopObject):
         """Create a log; raises ``LogExistsError``, and changes nothing."""
         self._calls.do(lambda: self._logs.create(name, rules))
 
+    @property
+    def figures(self) -> LogFigures:
+        """The numbers of this client's logs, for a page of metrics."""
+        return self._logs.figures
+
     @contextmanager
-    def writer(self, name: str, *, address: str = "") -> Iterator["BlockingLogWriter"]:
+    def writer(
+        self, name: str, *, address: str = "", deferred_sync: bool = False
+    ) -> Iterator[BlockingLogWriter]:
         """Take a log over for writing, until the block ends; the end closes the log."""
         dead: list[bool] = []
         self._calls.check()
-        held = _held(self._logs.writer(name, address=address), dead)
+        opening = self._logs.writer(name, address=address, deferred_sync=deferred_sync)
+        held = _held(opening, dead)
         with loop_thread.opened(held) as (writer, calls):
 
             async def flush(most_s: float) -> Lacking:
@@ -193,86 +192,6 @@ class BlockingLogs(LoopObject):
     def names(self, namespace: str = "") -> Generator[str, None, None]:
         """List the logs of one namespace, in an order that is always the same."""
         return streamed(self._calls, lambda: self._logs.names(namespace))
-
-
-class BlockingLogWriter(LoopObject):
-    """See ``log_writer.LogWriter``. A call whose ``timeout`` is over raises ``WaitTimedOut``."""
-
-    def __init__(self, opened: LogWriter, calls: Calls) -> None:
-        super().__init__(calls, opened)
-        self._writer = opened
-
-    @property
-    def name(self) -> str:
-        """The log's name."""
-        return self._writer.name
-
-    @property
-    def next_sequence(self) -> int:
-        """The sequence of the next message that is appended."""
-        return self._writer.next_sequence
-
-    @property
-    def is_downgraded(self) -> bool:
-        """Has the newest ledger only the log's minimum of quorums? For an alert."""
-        return self._writer.is_downgraded
-
-    @property
-    def first_unstored(self) -> int:
-        """The messages below this sequence are stored."""
-        return self._writer.first_unstored
-
-    def append(self, message: LogMessage, timeout: float | None = None) -> int:
-        """Append a message, and give its sequence; wait only while the byte budget is spent."""
-        return self._within(timeout, lambda: self._writer.append(message), self._no_room)
-
-    def append_many(self, many: Iterable[LogMessage], timeout: float | None = None) -> int:
-        """Append messages in order, and give the sequence after the last one.
-
-        The messages are taken from ``many`` in this thread, and go to the loop in portions. If the
-        call ends with an error, some may have been appended: ``next_sequence`` says how many.
-        """
-        limit = TimeLimit(timeout, self._calls.now_s)
-        for portion in _portions(many):
-            append = partial(self._writer.append_many, portion)
-            self._within(limit.left_s, append, self._no_room)
-        return self.next_sequence
-
-    def append_and_wait(
-        self, message: LogMessage, *, stored: bool = False, timeout: float | None = None
-    ) -> int:
-        """Append a message, and wait until it is readable; with ``stored``, until it is stored."""
-        append = partial(self._writer.append_and_wait, message, stored=stored)
-        return self._within(timeout, append, self._not_yet)
-
-    def stored(self, sequence: int, timeout: float | None = None) -> None:
-        """Wait until a message, and so everything before it, is in the log for good."""
-        self._within(timeout, lambda: self._writer.stored(sequence), self._not_yet)
-
-    def flushed(self, sequence: int, timeout: float | None = None) -> MessageId:
-        """Wait until every reader whose look begins afterwards sees a message; give its id."""
-        return self._within(timeout, lambda: self._writer.flushed(sequence), self._not_yet)
-
-    def _within(
-        self,
-        timeout: float | None,
-        work: Callable[[], Coroutine[None, None, Result]],
-        over: Callable[[], WaitTimedOut],
-    ) -> Result:
-        limit = TimeLimit(timeout, self._calls.now_s)
-        return self._calls.do(lambda: limit.hold(work(), over))
-
-    def _no_room(self) -> WaitTimedOut:
-        return WaitTimedOut(
-            f"log {self.name}: there was no room for the message; the next sequence is "
-            f"{self._writer.next_sequence}: what is below it was appended, nothing else was"
-        )
-
-    def _not_yet(self) -> WaitTimedOut:
-        return WaitTimedOut(
-            f"log {self.name}: messages below {self._writer.first_unstored} are stored, and those "
-            f"from there to {self._writer.next_sequence} are on their way: wait again for them"
-        )
 
 
 class BlockingLogReader(LoopObject):
@@ -476,25 +395,13 @@ def _warn_of_drop(writer: LogWriter) -> None:
 
 
 async def _flushed(writer: LogWriter, most_s: float) -> Lacking:
-    """Wait until everything that was appended is stored, and give what is not."""
+    """Wait until everything that was appended is in the log for good, and give what is not."""
     end = writer.next_sequence
     if writer.first_unstored < end:
         try:
             async with asyncio.timeout(most_s):
-                await writer.stored(end - 1)
+                await writer.force()
         except (TimeoutError, Trouble):
             pass
     lacking = range(writer.first_unstored, end)
     return {(f"log {writer.name}", "messages"): lacking} if lacking else {}
-
-
-def _portions(many: Iterable[LogMessage]) -> Iterator[list[LogMessage]]:
-    portion, size_bytes = list[LogMessage](), 0
-    for message in many:
-        portion.append(message)
-        size_bytes += batches.size_bytes(message)
-        if size_bytes >= _TURN_BYTES or len(portion) >= _TURN_MESSAGES:
-            yield portion
-            portion, size_bytes = [], 0
-    if portion:
-        yield portion
