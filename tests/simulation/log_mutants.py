@@ -1,6 +1,7 @@
 """Planted bugs of logs: of their writers, readers, trims, cursors and keeper.
 
-Directed tests show the same ones, and others (``tests/log/test_planted_bugs.py``).
+Directed tests show all but one of them, and some that the simulator does not find
+(``tests/log/test_planted_bugs.py``).
 """
 
 import dataclasses
@@ -194,21 +195,19 @@ def cursors_move_under_any_epoch() -> Sequence[Patch]:
     return [(log_cursor, "_check_claim", check)]
 
 
+#: Those that the simulator finds, and within how many seeds.
 _FOUND: Final = (
     (52, "only the last ledger of a log is fenced", 100, only_the_last_ledger_is_fenced),
     (53, "a log's record is written blindly", 100, writes_are_blind),
-    (54, "openings are not compared", 100, openings_are_not_compared),
-    (55, "messages are acknowledged across the switch", 100, acknowledged_across_the_switch),
-    (56, "all is sent again after a switch", 100, all_is_sent_again),
-    (57, "an id is told before a reader sees it", 100, an_id_before_it_is_readable),
-    (58, "a fence counts as a takeover", 100, a_fence_is_a_takeover),
-    (59, "the index of a message is lost at a seek", 100, the_index_is_lost_at_a_seek),
-    (60, "a tail skips a ledger", 100, a_tail_skips_a_ledger),
-    (61, "ledgers are deleted before the start moves", 100, deleted_before_the_start_moves),
-    (62, "orphans are collected by age alone", 100, orphans_are_collected_by_age_alone),
-    (63, "a cursor moves under any epoch", 100, cursors_move_under_any_epoch),
-    (64, "what is shown may still be dropped", 100, shown_before_the_old_ledger_has_its_end),
-    (65, "ends are noted before the drop", 100, ends_are_noted_before_the_drop),
+    (54, "all is sent again after a switch", 500, all_is_sent_again),
+    (55, "an id is told before a reader sees it", 150, an_id_before_it_is_readable),
+    (56, "a fence counts as a takeover", 50, a_fence_is_a_takeover),
+    (57, "the index of a message is lost at a seek", 100, the_index_is_lost_at_a_seek),
+    (58, "a tail skips a ledger", 50, a_tail_skips_a_ledger),
+    (59, "ledgers are deleted before the start moves", 50, deleted_before_the_start_moves),
+    (60, "orphans are collected by age alone", 500, orphans_are_collected_by_age_alone),
+    (61, "a cursor moves under any epoch", 50, cursors_move_under_any_epoch),
+    (62, "what is shown may still be dropped", 50, shown_before_the_old_ledger_has_its_end),
 )
 
 LOG_MUTANTS: Final = {

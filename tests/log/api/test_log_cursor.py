@@ -9,11 +9,12 @@ import pytest
 from tests.client.lab import Lab, played
 from tests.log.api.test_log_client import connected, fill
 from tests.log.logging_lab import NAME, SHORT, numbers
+from tests.simulation.patching import patched
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_cursor import LogCursor
 from zonekeeper.log.api.log_reader import ReadMessages
 from zonekeeper.log.base.errors import LogTrimmed, NotInLog
-from zonekeeper.metadata.formats.log_record import LogDeleting, OtherIncarnation
+from zonekeeper.metadata.formats.log_record import LogDeleting, LogRecord, OtherIncarnation
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_cursors, logs
 from zonekeeper.metadata.logs.log_cursor import CURSORS_MAX, CursorGoesBack, CursorTaken
@@ -174,6 +175,27 @@ async def test_a_cursor_behind_the_start_hears_it_and_goes_on_only_when_told(lab
             await seen(cursor)
         await cursor.seek_earliest()
         assert await seen(cursor) == list(range(25, 35))
+
+
+@played()
+async def test_a_cursor_at_a_start_that_moves_as_it_is_read_hears_it(lab: Lab) -> None:
+    """A new cursor of a log that was never trimmed stands at no message: at the start."""
+    async with filled(lab) as log:
+        cursor = await log.cursor(NAME, "billing")
+        looked = LogCursor._record
+
+        async def then_trimmed(self: LogCursor) -> LogRecord:
+            record = await looked(self)
+            await log.trim(NAME, 12)
+            return record
+
+        with (
+            patched([(LogCursor, "_record", then_trimmed)]),
+            pytest.raises(LogTrimmed, match=r"is at message 0, which was trimmed.* sequence 12"),
+        ):
+            await seen(cursor)
+        await cursor.seek_earliest()
+        assert await seen(cursor) == list(range(12, 35))
 
 
 @played()

@@ -46,7 +46,7 @@ from zonekeeper.metadata.formats.records import ForeignRecordError
 from zonekeeper.metadata.logs import logs
 from zonekeeper.metadata.logs.logs import LogExistsError, NoLogError, RestoredRootError
 from zonekeeper.metadata.store.errors import StoreError
-from zonekeeper.metadata.store.store import Put
+from zonekeeper.metadata.store.store import Delete, Put, parent_of
 from zonekeeper.metadata.stores.memory import (
     ExchangeLoss,
     MemoryStore,
@@ -417,4 +417,40 @@ async def without_an_answer(loss: ExchangeLoss) -> None:
         await logs.add(cluster, NAME, CLAIM, LedgerId(5))
     assert caught.value.retryable
     assert caught.value.maybe_applied
+    await place.close()
+
+
+def test_a_creation_goes_on_though_a_folder_in_doubt_was_pruned_meanwhile() -> None:
+    virtual_time.run(with_pruned_folders())
+
+
+async def with_pruned_folders() -> None:
+    """The answer to a folder's creation is lost, and the folders go with the log before."""
+    place = MemoryPlace()
+    store = await place.open()
+    cluster = await clusters.initialise(store, INSTANCE)
+    assert isinstance(store, MemoryStore)
+    session = store.session.id
+    assert session is not None
+    folder = parent_of(logs.path(cluster, NAME))
+    lost = pruned = False
+
+    def there(path: str) -> bool:
+        return place.server.node(path, place.server.last_change_id) is not None
+
+    def pass_by(kind: RequestKind) -> Passage:
+        nonlocal lost, pruned
+        if lost and not pruned and there(folder):
+            pruned = True
+            both = [Delete(path=one, version=None) for one in (folder, parent_of(folder))]
+            place.server.apply(both, session)
+        elif not lost and kind is RequestKind.WRITE and there(parent_of(folder)):
+            lost = True
+            return Passage(loss=ExchangeLoss.ANSWER)
+        return Passage()
+
+    store.weather = pass_by
+    await logs.create(cluster, NAME, NEW)
+    assert pruned
+    assert await logs.find(cluster, NAME) == NEW
     await place.close()

@@ -158,18 +158,24 @@ class LogCursor:
     async def _read(self, *, follow: bool) -> AsyncGenerator[ReadMessages, None]:
         record, position = await self._record(), self.mark.position
         if position.sequence < record.start_sequence:
-            raise LogTrimmed(
-                f"log {self.log}: cursor {self.name} is at message {position.sequence}, which was "
-                f"trimmed; the earliest that is kept is {record.start}, with sequence "
-                f"{record.start_sequence}; seek the earliest to go on there"
-            )
+            raise self._trimmed(record)
         at = position.at
         if at is not None and record.start is not None and at < record.start:
             at = None
-        reader = LogReader(self._client, self.log)
+        reader, is_first = LogReader(self._client, self.log), True
         many = reader.follow(at) if follow else reader.read(at)
         async with aclosing(many) as batches:
             async for one in batches:
                 passed = position.sequence - one.sequence
+                if is_first and passed < one.first:
+                    raise self._trimmed(await self._record())
+                is_first = False
                 if passed < len(one.batch):
                     yield replace(one, first=max(one.first, passed))
+
+    def _trimmed(self, record: LogRecord) -> LogTrimmed:
+        return LogTrimmed(
+            f"log {self.log}: cursor {self.name} is at message {self.sequence}, which was "
+            f"trimmed; the earliest that is kept is {record.start}, with sequence "
+            f"{record.start_sequence}; seek the earliest to go on there"
+        )

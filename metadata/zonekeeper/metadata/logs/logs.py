@@ -95,11 +95,14 @@ async def create(cluster: Cluster, name: str, record: LogRecord) -> LogRecord:
         return update.Keep()
 
     for attempts_left in reversed(range(_CREATIONS_MAX)):
+        made = False
         try:
             await make_folder(cluster, parent_of(where))
+            made = True
             standing = await update.update(cluster.store, where, decide)
         except NoNodeError as error:
-            if attempts_left == 0 or error.maybe_applied:
+            # A record in doubt may have been there, and deleted: its id must not come again.
+            if attempts_left == 0 or (made and error.maybe_applied):
                 raise
         else:
             assert standing is not None, "it was created, or was there"
