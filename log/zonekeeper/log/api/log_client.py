@@ -24,6 +24,7 @@ from zonekeeper.log.api.log_cursor import LogConsumer, LogCursor
 from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base import errors
+from zonekeeper.log.base.reader_figures import LogReaderFigures
 from zonekeeper.log.sessions import rebuilding, trimming
 from zonekeeper.log.sessions.rebuilding import RebuildWish, RebuiltLog
 from zonekeeper.log.writing.budget import BUDGET_BYTES, LogBudget
@@ -59,6 +60,8 @@ class LogClient:
     ) -> None:
         """``budget_bytes``: what all writers of this client together may hold."""
         self.client = client
+        #: What all readers of this client have read; ``reader_figures.families`` gives metrics.
+        self.reader_figures = LogReaderFigures()
         self._budget = LogBudget(budget_bytes)
         self._surroundings = surroundings
 
@@ -90,7 +93,7 @@ class LogClient:
 
     def reader(self, name: str) -> LogReader:
         """Give a reader of a log; the log is looked up when it is read."""
-        return LogReader(self.client, name)
+        return LogReader(self.client, name, self.reader_figures)
 
     async def record(self, name: str) -> LogRecord:
         """Give the record of a log, no older than this call; raises ``NoLogError``."""
@@ -178,7 +181,12 @@ class LogClient:
         A cursor that does not exist yet is made: at the earliest message, or with ``at_end`` behind
         the last one. ``address`` stands with the cursor, for anyone to read.
         """
-        mark = LogConsumer(token=self._drawn(), address=address, wall_ms=self._surroundings.wall_ms)
+        mark = LogConsumer(
+            token=self._drawn(),
+            address=address,
+            wall_ms=self._surroundings.wall_ms,
+            figures=self.reader_figures,
+        )
         with boundary.translated(f"opening cursor {cursor} of log {name}"):
             return await log_cursor.opened(self.client, name, cursor, mark, at_end=at_end)
 
