@@ -29,19 +29,19 @@ DAMAGED: Final = BATCH[:-1] + bytes([BATCH[-1] ^ 1])
 
 
 async def with_open_ledger(
-    log: LogClient, entries: Sequence[bytes], *, lacking: int = 0
+    log: LogClient, entries: Sequence[bytes], *, lacking: int = 0, name: str = NAME
 ) -> LedgerId:
     """Add a ledger without an end; its opening names an entry that the one before may lack."""
-    held = await chain.claimed(log.client, NAME, LogWriterMark(token="forger"))
+    held = await chain.claimed(log.client, name, LogWriterMark(token="forger"))
     before = held.record.ledgers[-1]
     assert before.end is not None
     writer = await log.client.create()
     claim = LogClaim(log_id=held.record.id, epoch=held.record.epoch, token="forger")
-    record = await logs.add(log.client.cluster, NAME, claim, writer.ledger_id)
+    record = await logs.add(log.client.cluster, name, claim, writer.ledger_id)
     opening = ChainedOpening(
         log_id=bytes.fromhex(record.id),
         epoch=record.epoch,
-        name=NAME,
+        name=name,
         sequence=before.end.messages,
         before=Predecessor(ledger=before.id, last_entry=EntryId(before.end.last_entry + lacking)),
     )

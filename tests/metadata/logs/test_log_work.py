@@ -10,6 +10,7 @@ from tests.metadata.logs.records_of_logs import (
     MESSAGES,
     NAME,
     SECOND,
+    at_start_of,
     ending,
     put_long,
 )
@@ -46,6 +47,32 @@ async def test_opening_and_rotating_cost_the_same_for_ten_and_100_000_ledgers() 
     assert few.writes == WRITES
     assert many.writes <= WRITES + 2  # a page may be sealed, and begin a folder
     assert many.size_bytes <= (many.reads + many.writes) * RECORD_BYTES_MAX
+
+
+@pytest.mark.parametrize("ledgers", [10, 100_000])
+async def test_what_is_in_the_newest_ledgers_is_found_without_a_page(ledgers: int) -> None:
+    """Readers that are not behind search for the newest ids and sequences."""
+    store, cluster = await counted_cluster()
+    record = await put_long(cluster, ledgers)
+    newest = record.ledgers[-1]
+    store.counted = Counted()
+    found = await logs.search(cluster, NAME, record, lambda one: one.id < newest.id)
+    is_before = partial(ended_before, (ledgers - 1) * MESSAGES)
+    assert found == newest == await logs.search(cluster, NAME, record, is_before)
+    assert store.counted == Counted()
+
+
+async def test_moving_the_start_costs_the_same_for_ten_and_100_000_ledgers() -> None:
+    works = list[tuple[int, int, int]]()
+    for ledgers in (10, 100_000):
+        store, cluster = await counted_cluster()
+        record = await put_long(cluster, ledgers)
+        store.counted = Counted()
+        await logs.trim(cluster, NAME, record.id, *at_start_of(ledgers - 1))
+        counted = store.counted
+        works.append((counted.reads, counted.writes, counted.listings))
+        assert counted.size_bytes <= (counted.reads + counted.writes) * RECORD_BYTES_MAX
+    assert works == [(1, 1, 0)] * 2
 
 
 @pytest.mark.parametrize("number", [0, 31, 50_000, 99_900, 99_999])

@@ -24,6 +24,7 @@ from zonekeeper.shell.runbooks import shelf
 pytestmark = pytest.mark.processes
 
 LOST, THERE, ZONE, DOMAIN = "bk-c-1", "bk-a-1", "b", "ud-1"
+LOG, CURSOR = "orders/eu-1", "billing"
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "cluster.yaml"
 #: They end only after people or other processes have done more.
 ORDERS = ("zonekeeper bookies decommission", "zonekeeper bookies recover")
@@ -49,6 +50,8 @@ class Person:
             "export": str(folder / "saved.jsonl"),
             "hints": str(folder / "kept.hints"),
             "new-hints": str(folder / "new.hints"),
+            "log": LOG,
+            "cursor": CURSOR,
             "stopped-bookie-data": str(cluster.local.folder / "bookies" / LOST),
         }
 
@@ -94,6 +97,10 @@ def prepare(person: Person, line: str) -> None:
     if line.startswith("zonekeeper autorecovery release"):
         which = ("--cluster",) if "--cluster" in line else ("--zone", ZONE)
         person.cluster.text(autorecovery, "hold", *which, *why)
+    if line.startswith("zonekeeper log "):
+        person.types(f"zonekeeper log create {LOG}")  # perhaps it is there
+        for made in (f"append {LOG} --payload one", f"read {LOG} --cursor {CURSOR} --move"):
+            assert person.types(f"zonekeeper log {made}").exit_code == 0
     if line.startswith("zonekeeper maintenance "):
         person.cluster.call(maintenance, "end", "--zone", ZONE, *why)  # perhaps nothing is declared
     if line.startswith("zonekeeper maintenance end"):
@@ -107,7 +114,8 @@ def as_typed(person: Person, line: str) -> str:
     if line.startswith(SERVES):
         return f"{line} --help"
     words = shlex.split(line)[1:]
-    asks = "--yes" in person.types(f"zonekeeper {' '.join(words[:2])} --help").stdout
+    path = words[: 3 if words[:2] == ["log", "cursor"] else 2]
+    asks = "--yes" in person.types(f"zonekeeper {' '.join(path)} --help").stdout
     return f"{line} --yes" if asks and "--dry-run" not in line else line
 
 

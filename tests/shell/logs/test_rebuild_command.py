@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.log.logging_lab import overwrite
 from tests.log.sessions.test_rebuilding import lose
 from tests.shell.log_world import call, data, done, filled, lines, refused
 from zonekeeper.log import connect
+from zonekeeper.metadata.logs import logs
 
 pytestmark = pytest.mark.processes
 
@@ -16,10 +18,25 @@ def lost(address: str, name: str) -> None:
     """Remove the record of a log, as a wrong command would."""
 
     async def remove() -> None:
-        async with connect(address) as logs:
-            await lose(logs, name)
+        async with connect(address) as log:
+            await lose(log, name)
 
     asyncio.run(remove())
+
+
+def record_bytes(address: str, name: str, put: bytes | None = None) -> bytes:
+    """Read the node of a log's record; or put an older state there, as an import does."""
+
+    async def read() -> bytes:
+        async with connect(address) as log:
+            cluster = log.client.cluster
+            if put is not None:
+                await overwrite(cluster, logs.path(cluster, name), put)
+            node = await cluster.store.get(logs.path(cluster, name), sync=True)
+            assert node is not None
+            return node.value
+
+    return asyncio.run(read())
 
 
 def payloads(address: str, *words: str) -> bytes:
@@ -46,6 +63,24 @@ def test_a_record_that_was_removed_is_made_anew_and_nothing_is_lost(address: str
     assert data(address, "show", "lost/a")["ledgers"] == ledgers
     done(address, "append", "lost/a", given=b"one more")
     assert [one["sequence"] for one in lines(address, "read", "lost/a")] == list(range(26))
+
+
+def test_a_record_of_an_older_export_gets_the_ledgers_that_came_later(address: str) -> None:
+    filled(address, "lost/e", 15, "--rotate-messages", "10")
+    older = record_bytes(address, "lost/e")
+    for number in range(3):
+        done(address, "append", "lost/e", given=b"later %d" % number)
+    before, whole = data(address, "show", "lost/e"), payloads(address, "lost/e")
+    record_bytes(address, "lost/e", older)
+    assert len(lines(address, "read", "lost/e")) == 15
+
+    done(address, "rebuild", "lost/e", "--yes")
+
+    assert payloads(address, "lost/e") == whole
+    after = data(address, "show", "lost/e")
+    assert (after["ledgers"], after["rules"]) == (before["ledgers"], before["rules"])
+    done(address, "append", "lost/e", given=b"one more")
+    assert [one["sequence"] for one in lines(address, "read", "lost/e")] == list(range(19))
 
 
 def test_of_several_logs_one_is_named_and_nothing_to_rebuild_is_refused(address: str) -> None:

@@ -117,6 +117,30 @@ PLAYED = {
         labels={"instance": "i1"},
         summary="i1 does not reach the metadata store",
     ),
+    "logsNotKept": Played(
+        series={
+            'zonekeeper_log_keeper_failing_logs{instance="i1"}': "0x10 2x90 0x40",
+            'zonekeeper_log_keeper_failing_logs{instance="i2"}': "0x140",
+        },
+        fires=(75, 95),
+        silent=(5, 60, 110),
+        summary="the log keeper could not look after 2 logs for an hour",
+    ),
+    "strayLogLedgers": Played(
+        series={'zonekeeper_log_keeper_stray_ledgers{instance="i1"}': "0x10 3x900 0x40"},
+        fires=(800, 900),
+        silent=(5, 700, 930),
+        summary="3 ledgers were made for logs that have no record, or an older one",
+    ),
+    "logKeeperStandsStill": Played(
+        series={
+            'zonekeeper_log_keeper_rounds_total{instance="i1"}': "0+1x20 20x200 21+1x40",
+            'zonekeeper_log_keeper_rounds_total{instance="i2"}': "0x260",
+            'zonekeeper_log_keeper_held{instance="i1"}': "0x180 1x20 0x60",
+        },
+        fires=(145, 175),
+        silent=(10, 70, 130, 190, 240),
+    ),
     "operatorAbsent": Played(
         series={
             'zonekeeper_operator_acts{instance="i1"}': "1x10 0x40",

@@ -189,7 +189,7 @@ class LogClient:
 
     def reader(self, name: str) -> LogReader:
         """Give a reader of a log; the log is looked up when it is read."""
-        return LogReader(self.client, name)
+        return LogReader(self.client, name, self._figures.readers)
 
     async def record(self, name: str) -> LogRecord:
         """Give the record of a log, no older than this call; raises ``NoLogError``."""
@@ -277,7 +277,12 @@ class LogClient:
         A cursor that does not exist yet is made: at the earliest message, or with ``at_end`` behind
         the last one. ``address`` stands with the cursor, for anyone to read.
         """
-        mark = LogConsumer(token=self._drawn(), address=address, wall_ms=self._surroundings.wall_ms)
+        mark = LogConsumer(
+            token=self._drawn(),
+            address=address,
+            wall_ms=self._surroundings.wall_ms,
+            figures=self._figures.readers,
+        )
         with boundary.translated(f"opening cursor {cursor} of log {name}"):
             return await log_cursor.opened(self.client, name, cursor, mark, at_end=at_end)
 

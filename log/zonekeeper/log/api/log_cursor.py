@@ -12,12 +12,13 @@ seeks the earliest message by itself.
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base import boundary
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
 from zonekeeper.log.base.errors import LogTrimmed
+from zonekeeper.log.base.log_figures import LogReaderFigures, OfCursor, OfLog
 from zonekeeper.log.sessions import positions
 from zonekeeper.metadata.formats.log_record import LogDeleting, LogRecord, OtherIncarnation
 from zonekeeper.metadata.formats.message_ids import MessageId
@@ -32,6 +33,7 @@ class LogConsumer:
     token: str
     address: str
     wall_ms: Callable[[], int]
+    figures: LogReaderFigures = field(default_factory=LogReaderFigures)
 
 
 async def opened(
@@ -53,14 +55,20 @@ async def opened(
         at, sequence = await positions.end_of(client, name, record)
         wanted = replace(wanted, position=CursorPosition(sequence=sequence, at=at))
     mark = await log_cursors.open_cursor(client.cluster, name, cursor, wanted)
-    return LogCursor(client, name, cursor, mark, consumer.wall_ms)
+    return LogCursor(client, name, cursor, mark, consumer.wall_ms, consumer.figures)
 
 
 class LogCursor:
     """A consumer's hold on its cursor."""
 
     def __init__(
-        self, client: Client, log: str, name: str, mark: CursorMark, wall_ms: Callable[[], int]
+        self,
+        client: Client,
+        log: str,
+        name: str,
+        mark: CursorMark,
+        wall_ms: Callable[[], int],
+        figures: LogReaderFigures | None = None,
     ) -> None:
         self.log = log
         self.name = name
@@ -68,6 +76,7 @@ class LogCursor:
         self.mark = mark
         self._client = client
         self._wall_ms = wall_ms
+        self._figures = figures or LogReaderFigures()
         self._claim = CursorClaim(log_id=mark.log_id, epoch=mark.epoch, token=mark.token)
 
     @property
@@ -132,7 +141,9 @@ class LogCursor:
         """Give the number of confirmed messages that the consumer has not passed yet."""
         with self._at_store("reading the lag of"):
             _, end = await positions.end_of(self._client, self.log, await self._record())
-            return max(0, end - self.sequence)
+            lag = max(0, end - self.sequence)
+        self._figures.lag_now[OfCursor(self.log, self.name)] = lag
+        return lag
 
     def _at_store(self, doing: str) -> AbstractContextManager[None]:
         """Translate the errors of the metadata store, as the client of ledgers does."""
@@ -162,7 +173,7 @@ class LogCursor:
         at = position.at
         if at is not None and record.start is not None and at < record.start:
             at = None
-        reader, is_first = LogReader(self._client, self.log), True
+        reader, is_first = LogReader(self._client, self.log, self._figures), True
         many = reader.follow(at) if follow else reader.read(at)
         async with aclosing(many) as batches:
             async for one in batches:
@@ -174,6 +185,7 @@ class LogCursor:
                     yield replace(one, first=max(one.first, passed))
 
     def _trimmed(self, record: LogRecord) -> LogTrimmed:
+        self._figures.trimmed[OfLog(self.log)] += 1
         return LogTrimmed(
             f"log {self.log}: cursor {self.name} is at message {self.sequence}, which was "
             f"trimmed; the earliest that is kept is {record.start}, with sequence "

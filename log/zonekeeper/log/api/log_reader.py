@@ -6,7 +6,7 @@ confirmed. So all readers see the same messages in the same order, each once.
 """
 
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import AbstractContextManager, aclosing
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from dataclasses import dataclass
 
 from zonekeeper.client.api.client import Client
@@ -14,6 +14,7 @@ from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.base import boundary
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base import errors
+from zonekeeper.log.base.log_figures import LogReaderFigures, OfLog
 from zonekeeper.log.formats.batches import MessageBatch
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.sessions import locating, positions
@@ -66,9 +67,12 @@ class ReadMessages:
 class LogReader:
     """Reads one log."""
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: Client, name: str, figures: LogReaderFigures | None = None) -> None:
+        """``figures``: where it counts what it reads."""
         self.name = name
         self._client = client
+        self._figures = figures or LogReaderFigures()
+        self._key = OfLog(name)
 
     async def earliest(self) -> MessageId | None:
         """Give the first message that is kept; None: from the log's beginning on."""
@@ -110,14 +114,14 @@ class LogReader:
 
     async def read(self, start: MessageId | None = None) -> AsyncGenerator[ReadMessages, None]:
         """Read from a message on (None: from the earliest) to the end as it is now."""
-        with self._at_store():
+        with self._reading():
             async with aclosing(self._read(start, follow=False)) as many:
                 async for one in many:
                     yield one
 
     async def follow(self, start: MessageId | None = None) -> AsyncGenerator[ReadMessages, None]:
         """Read from a message on (None: from the earliest), and go on as the log grows."""
-        with self._at_store():
+        with self._reading():
             async with aclosing(self._read(start, follow=True)) as many:
                 async for one in many:
                     yield one
@@ -125,6 +129,15 @@ class LogReader:
     def _at_store(self) -> AbstractContextManager[None]:
         """Translate the errors of the metadata store, as the client of ledgers does."""
         return boundary.translated(f"reading log {self.name}")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            with self._at_store():
+                yield
+        except errors.LogTrimmed:
+            self._figures.trimmed[self._key] += 1
+            raise
 
     async def _record(self) -> LogRecord:
         record = await logs.find(self._client.cluster, self.name)
@@ -229,6 +242,8 @@ class LogReader:
                         first=start.index,
                     )
                 if len(one) > 0:
+                    self._figures.messages[self._key] += len(one)
+                    self._figures.bytes[self._key] += len(entry.payload)
                     yield one
 
     async def _is_part(

@@ -118,6 +118,34 @@ _OF_PROCESSES: Final = (
         summary="{{ $labels.instance }} does not reach the metadata store",
     ),
 )
+#: The log keeper does nothing while the root is restored, which is an alert of its own.
+_OF_LOGS: Final = (
+    AlertRule(
+        name="logsNotKept",
+        expression=f"max({metrics.LOGS_FAILING}) > 0",
+        lasts="1h",
+        severity=Severity.WARNING,
+        runbook="logsNotKept",
+        summary="the log keeper could not look after {{ $value }} logs for an hour",
+    ),
+    AlertRule(
+        name="strayLogLedgers",
+        expression=f"max({metrics.STRAY_LEDGERS}) > 0",
+        lasts="13h",
+        severity=Severity.WARNING,
+        runbook="strayLogLedgers",
+        summary="{{ $value }} ledgers were made for logs that have no record, or an older one",
+    ),
+    AlertRule(
+        name="logKeeperStandsStill",
+        expression=f"sum(increase({metrics.LOG_KEEPER_ROUNDS}[1h])) == 0 "
+        f"unless max({metrics.LOG_KEEPER_HELD}) == 1",
+        lasts="1h",
+        severity=Severity.WARNING,
+        runbook="logKeeperStandsStill",
+        summary="no round over the logs has ended for an hour: retention waits",
+    ),
+)
 #: An operator that was never scraped is no alert: a cluster may run without one.
 _OF_OPERATOR: Final = (
     AlertRule(
@@ -148,4 +176,4 @@ _OF_OPERATOR: Final = (
     ),
 )
 
-RULES: Final = (*_OF_ZONES, *_OF_COLLECTION, *_OF_PROCESSES, *_OF_OPERATOR)
+RULES: Final = (*_OF_ZONES, *_OF_COLLECTION, *_OF_PROCESSES, *_OF_LOGS, *_OF_OPERATOR)

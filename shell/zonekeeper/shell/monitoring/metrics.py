@@ -47,6 +47,10 @@ REPAIRED: Final = Metric("zonekeeper_repair_ledgers_repaired_total")
 BYTES_MOVED: Final = Metric("zonekeeper_repair_bytes_moved_total", ("cause", "source", "target"))
 LAST_COPY: Final = Metric("zonekeeper_auditor_fragments_at_last_copy")
 OUT_OF_REACH: Final = Metric("zonekeeper_auditor_fragments_out_of_reach")
+LOG_KEEPER_HELD: Final = Metric("zonekeeper_log_keeper_held")
+LOG_KEEPER_ROUNDS: Final = Metric("zonekeeper_log_keeper_rounds_total")
+LOGS_FAILING: Final = Metric("zonekeeper_log_keeper_failing_logs")
+STRAY_LEDGERS: Final = Metric("zonekeeper_log_keeper_stray_ledgers")
 
 # ── bookies ──
 
