@@ -28,7 +28,7 @@ from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.base.troubles import Refusal, Trouble
 from zonekeeper.shell.commands import ledger_waiting
-from zonekeeper.shell.logs import log_options, log_text, log_work
+from zonekeeper.shell.logs import log_options, log_text, log_work, standby_commands
 from zonekeeper.shell.logs.log_options import NAME, GivenMessages, GivenRules, Shown
 from zonekeeper.shell.logs.log_places import LogEdge, LogPlace, PlaceParameter
 from zonekeeper.shell.logs.log_text import SeenLog
@@ -43,6 +43,10 @@ from zonekeeper.wire.grpc.tls import TlsFiles
 @click.group()
 def log() -> None:
     """Write, read, follow, trim and delete logs."""
+
+
+log.add_command(standby_commands.candidates)
+log.add_command(standby_commands.handover)
 
 
 @log.command(epilog="Example: zonekeeper log create orders/eu-1 --rotate-bytes 256MiB")
