@@ -19,7 +19,7 @@ from zonekeeper.metadata.formats import (
 from zonekeeper.metadata.formats.malformed import MalformedError, UnsupportedError
 from zonekeeper.metadata.formats.records import ForeignRecordError
 from zonekeeper.metadata.ledgers import deletions
-from zonekeeper.metadata.logs import log_cursor
+from zonekeeper.metadata.logs import log_candidate, log_cursor
 from zonekeeper.metadata.saving import export_format
 from zonekeeper.metadata.saving.export_format import (
     ExportFooter,
@@ -109,6 +109,14 @@ PARSERS: Final[Mapping[str, Parser]] = {
     "log-cursor": _pair(
         lambda raw: log_cursor.parse(raw, INSTANCE),
         lambda mark: log_cursor.render(mark, INSTANCE),
+    ),
+    "log-candidate": _pair(
+        lambda raw: log_candidate.parse(raw, INSTANCE),
+        lambda mark: log_candidate.render(mark, INSTANCE),
+    ),
+    "log-handover": _pair(
+        lambda raw: log_candidate.parse_handover(raw, INSTANCE),
+        lambda mark: log_candidate.render_handover(mark, INSTANCE),
     ),
     "policy": _record(policy_store.CODEC),
     "maintenance": _record(zone_store.MAINTENANCE),

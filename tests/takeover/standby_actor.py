@@ -2,8 +2,9 @@
 
 It stands by for the logs, for the zones a and b, and says ``ready``, then ``stands`` once it is a
 candidate of all. When it is its turn with a log it says ``turn LOG FIRST OPENING_MS`` and appends
-bursts of so many messages; after each acknowledgement ``acked LOG END``: messages below END are stored. With a
-burst of 0 it appends one message, and then waits. ``over LOG WHY``: the turn is over.
+bursts of so many messages; after each acknowledgement ``acked LOG END``: messages below END are
+stored. With a burst of 0 it appends one message, and then waits. ``over LOG WHY``: the turn is
+over.
 
 It does what each line of its input says:
 

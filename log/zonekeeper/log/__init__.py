@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zonekeeper.log.api.log_client import LogClient, connect
     from zonekeeper.log.api.log_cursor import LogCursor
     from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
+    from zonekeeper.log.api.log_standby import LogStandby, LogTurn
     from zonekeeper.log.api.log_writer import LogWriter
     from zonekeeper.log.base import errors
     from zonekeeper.log.formats.messages import LogMessage
@@ -29,6 +30,8 @@ __all__ = (
     "LogMessage",
     "LogReader",
     "LogRules",
+    "LogStandby",
+    "LogTurn",
     "LogWriter",
     "MessageId",
     "ReadMessage",
@@ -45,6 +48,8 @@ _HOMES: Final = {
     "LogMessage": "zonekeeper.log.formats.messages",
     "LogReader": "zonekeeper.log.api.log_reader",
     "LogRules": "zonekeeper.metadata.formats.log_record",
+    "LogStandby": "zonekeeper.log.api.log_standby",
+    "LogTurn": "zonekeeper.log.api.log_standby",
     "LogWriter": "zonekeeper.log.api.log_writer",
     "MessageId": "zonekeeper.metadata.formats.message_ids",
     "ReadMessage": "zonekeeper.log.api.log_reader",

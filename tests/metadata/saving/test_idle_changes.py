@@ -173,7 +173,10 @@ def test_every_change_of_a_gate_alone_is_a_difference(change: Callable[[Gate], G
     assert set(shown(before, {**before, **after})) == after.keys()
 
 
-@pytest.mark.parametrize("suffix", idle_changes.DIRECTORIES)
+@pytest.mark.parametrize(
+    "suffix",
+    [*idle_changes.DIRECTORIES, ".zonekeeper/standby", ".zonekeeper/standby/0f/orders/1c/2/eu-1"],
+)
 def test_a_directory_with_a_value_is_a_difference(suffix: str) -> None:
     empty = Difference(side=Side.SECOND, suffix=suffix, first=None, second=b"")
     assert idle_changes.only_idle(empty)

@@ -38,6 +38,8 @@ _NOTES: Final = re.compile(
     r"/underreplication/(replicascheck|placementpolicycheck|checkallledgers)ctime"
     rf"|{re.escape(_OWN)}/(check-[^/]+|looks/[^/]+)"
 )
+#: Folders of the candidates of logs: they come with the first one, and go with the last.
+_CANDIDATES: Final = re.compile(rf"{re.escape(_OWN)}/standby(/.*)?")
 _GATE: Final = ("gate.heldMs", "gate.reason")
 #: What each evaluation of a zone watch changes in its records, as paths of fields.
 ZONE_FIELDS: Final = (
@@ -67,7 +69,7 @@ def only_idle(difference: Difference) -> bool:
     suffix, values = difference.suffix, (difference.first, difference.second)
     if _NOTES.fullmatch(suffix):
         return True
-    if suffix in DIRECTORIES:
+    if suffix in DIRECTORIES or _CANDIDATES.fullmatch(suffix):
         return not any(values)
     if suffix == _CLUSTER:
         return _same(values, CLUSTER_FIELDS)

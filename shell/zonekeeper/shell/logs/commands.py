@@ -34,6 +34,7 @@ from zonekeeper.shell.logs import (
     log_text,
     log_work,
     rebuild_command,
+    standby_commands,
 )
 from zonekeeper.shell.logs.cursor_commands import GivenCursor
 from zonekeeper.shell.logs.log_access import LogAccess
@@ -55,6 +56,8 @@ def log() -> None:
 log.add_command(cursor_commands.cursors)
 log.add_command(cursor_commands.cursor)
 log.add_command(rebuild_command.rebuild)
+log.add_command(standby_commands.candidates)
+log.add_command(standby_commands.handover)
 
 
 @log.command(epilog="Example: zonekeeper log create orders/eu-1 --rotate-bytes 256MiB")
