@@ -139,3 +139,16 @@ async def test_without_a_minimum_the_log_goes_on_without_its_laggard(lab: Lab) -
         assert await sizes_of(lab) == [3]
         answer_again(lab, (await present_members(lab, client))[2])
     await check_whole(lab, following)
+
+
+@played(bookies_in=FOUR)
+async def test_a_rule_about_lags_does_not_hold_up_the_end_of_a_writer(lab: Lab) -> None:
+    """Bookies answer, and the next look at them is far away."""
+    await create(lab, LogRules(downgrade_lag_ms=3_600_000))
+    loop = asyncio.get_running_loop()
+    async with lab.client() as client:
+        async with writing(client) as writer:
+            await writer.append(message(0))
+            began_s = loop.time()
+        assert loop.time() - began_s < 0.5
+    await check_whole(lab, 1)

@@ -200,7 +200,9 @@ class LogWriting:
             await state.until(lambda: ledger.lagging.is_watched or state.is_confirmed(ledger))
             if state.is_confirmed(ledger):
                 return
-            await asyncio.sleep(pause_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await state.until(lambda: state.is_confirmed(ledger))
             if state.chain.is_lacking(ledger.writer.ensemble):
                 ledger.lags = ledger.rules.minimum is not None and not state.chain.is_downgraded
                 state.ring()
