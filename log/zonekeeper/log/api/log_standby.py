@@ -1,4 +1,4 @@
-"""LogStanding by for the writing of logs: a candidate writes a log when it is its turn.
+"""Standing by for the writing of logs: a candidate writes a log when it is its turn.
 
 A process stands by with one session of its own at the metadata store, for any number of logs. For
 each log it enters ``turn``, which waits until this candidate is to write, takes the log over, and
