@@ -11,7 +11,7 @@ from zonekeeper.log.standby import candidacy
 from zonekeeper.log.standby.candidacy import (
     Contender,
     GiveBack,
-    Held,
+    HeldTurn,
     HoldOn,
     OpenLog,
     SeenWriter,
@@ -114,7 +114,7 @@ def held(contenders: tuple[Contender, ...], mine: str = "b1", **how: object) -> 
     fields = {"epoch": 3, **how}
     return replace(
         scene(mine, contenders, written_by(mine)),
-        held=Held(**fields),  # type: ignore[arg-type]  # each test gives fields of it
+        held=HeldTurn(**fields),  # type: ignore[arg-type]  # each test gives fields of it
     )
 
 
@@ -206,7 +206,7 @@ class World:
     contenders: tuple[Contender, ...]
     writer: SeenWriter
     wish: Wish | None
-    holds: dict[str, Held]
+    holds: dict[str, HeldTurn]
     opened: int = 0
 
     def step_of(self, name: str) -> StandbyStep:
@@ -226,7 +226,7 @@ class World:
                 self.writer = SeenWriter(
                     epoch=epoch, candidacy=name, is_closed=False, last_ledger=last
                 )
-                self.holds[name] = Held(epoch=epoch, passed=passed)
+                self.holds[name] = HeldTurn(epoch=epoch, passed=passed)
                 return True
             case GiveBack():
                 self.writer = replace(self.writer, is_closed=True)
@@ -257,7 +257,7 @@ def test_all_worlds_come_to_rest_with_one_writer() -> None:
         names = tuple(one.candidacy for one in contenders)
         for writer, order in product(writers(), (names, names[::-1])):
             holder = writer.candidacy if not writer.is_closed else ""
-            holds = {holder: Held(epoch=writer.epoch)} if holder in names else {}
+            holds = {holder: HeldTurn(epoch=writer.epoch)} if holder in names else {}
             world = World(contenders, writer, wish, holds)
             world.rest(order)
             assert len(world.holds) == bool(names), world

@@ -22,8 +22,15 @@ from typing import Final, TypeVar, assert_never
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base.errors import LogEnded, TurnOver
-from zonekeeper.log.standby.candidacy import GiveBack, Held, HoldOn, OpenLog, WaitForTurn, YieldLog
-from zonekeeper.log.standby.standing import TAKEOVERS_MAX, StandbySession, Standing
+from zonekeeper.log.standby.candidacy import (
+    GiveBack,
+    HeldTurn,
+    HoldOn,
+    OpenLog,
+    WaitForTurn,
+    YieldLog,
+)
+from zonekeeper.log.standby.standing import TAKEOVERS_MAX, LogStanding, StandbySession
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster, NotAClusterError
 from zonekeeper.metadata.formats.log_record import LogTaken, LogWriterMark
@@ -70,7 +77,7 @@ class LogTurn:
     def __init__(
         self,
         writer: LogWriter,
-        standing: Standing,
+        standing: LogStanding,
         counts: StandbyCounts,
         *,
         opening_ms: int,
@@ -208,7 +215,7 @@ class LogStandby:
         self._drawn = drawn
         self._gate = asyncio.Semaphore(takeovers)
         #: The logs that it stands for, or waits to.
-        self._logs = dict[str, Standing]()
+        self._logs = dict[str, LogStanding]()
 
     @property
     def candidate(self) -> str:
@@ -234,7 +241,7 @@ class LogStandby:
             raise log_candidate.BadCandidateError(
                 f"candidate {self.candidate} stands for log {name} already, in this process"
             )
-        standing = Standing(self._shared, self._log, name, wanted)
+        standing = LogStanding(self._shared, self._log, name, wanted)
         work = (
             standing.follow_record(),
             standing.follow_candidates(),
@@ -266,7 +273,7 @@ class LogStandby:
         return wanted
 
     @asynccontextmanager
-    async def _held(self, standing: Standing) -> AsyncIterator[LogTurn]:
+    async def _held(self, standing: LogStanding) -> AsyncIterator[LogTurn]:
         """Open the log when it is due, and hold it until the block ends or the turn is over."""
         told = False
         try:
@@ -288,11 +295,11 @@ class LogStandby:
             if isinstance(error, LogTaken) and not told:
                 raise  # the block does not know that some of its messages are not in the log
 
-    def _ended(self, standing: Standing) -> None:
+    def _ended(self, standing: LogStanding) -> None:
         standing.held = None
         self.counts.writing -= 1
 
-    async def _opened(self, standing: Standing, stack: AsyncExitStack) -> LogTurn:
+    async def _opened(self, standing: LogStanding, stack: AsyncExitStack) -> LogTurn:
         """Open the log once this candidate is to write; a failure lets another one try."""
         loop = asyncio.get_running_loop()
         while True:
@@ -318,7 +325,7 @@ class LogStandby:
                 self.counts.taken += 1
                 self.counts.writing += 1
                 passed = others if is_wished else frozenset[str]()
-                standing.held = Held(epoch=writer.epoch, passed=passed)
+                standing.held = HeldTurn(epoch=writer.epoch, passed=passed)
                 opening_ms = int((loop.time() - due_s) * _MS)
                 return LogTurn(
                     writer, standing, self.counts, opening_ms=opening_ms, is_wished=is_wished

@@ -60,7 +60,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldTurn:
     """What a candidate that writes knows of its own turn."""
 
     #: The epoch of its claim.
@@ -85,7 +85,7 @@ class StandbyScene:
     writer: SeenWriter | None
     wish: Wish | None = None
     #: None: this candidate does not write.
-    held: Held | None = None
+    held: HeldTurn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _rank(one: Contender, zones: tuple[ZoneName, ...]) -> int:
     return zones.index(one.zone) if one.zone in zones else len(zones)
 
 
-def _of_the_writer(scene: StandbyScene, held: Held) -> StandbyStep:
+def _of_the_writer(scene: StandbyScene, held: HeldTurn) -> StandbyStep:
     if scene.writer is not None and scene.writer.epoch > held.epoch:
         return YieldLog()
     if not scene.in_touch or scene.mine not in _standing(scene):
@@ -163,7 +163,7 @@ def _of_the_writer(scene: StandbyScene, held: Held) -> StandbyStep:
     return _until_rotation(scene.writer, held)
 
 
-def _is_outranked(scene: StandbyScene, held: Held) -> bool:
+def _is_outranked(scene: StandbyScene, held: HeldTurn) -> bool:
     """Does a candidate of an earlier zone stand, which no handover passed over?"""
     contenders = scene.contenders or ()
     zones = zones_of(contenders)
@@ -171,7 +171,7 @@ def _is_outranked(scene: StandbyScene, held: Held) -> bool:
     return any(_rank(one, zones) < mine for one in contenders if one.candidacy not in held.passed)
 
 
-def _until_rotation(writer: SeenWriter | None, held: Held) -> StandbyStep:
+def _until_rotation(writer: SeenWriter | None, held: HeldTurn) -> StandbyStep:
     """Hold on until the log has a later ledger than when the candidate of an earlier zone came."""
     if writer is None or writer.epoch != held.epoch:
         return HoldOn(held.due_ledger)  # the record as it was before this turn

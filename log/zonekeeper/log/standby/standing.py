@@ -18,7 +18,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from zonekeeper.log.standby import candidacy
-from zonekeeper.log.standby.candidacy import Contender, Held, OpenLog, SeenWriter, StandbyStep, Wish
+from zonekeeper.log.standby.candidacy import (
+    Contender,
+    HeldTurn,
+    OpenLog,
+    SeenWriter,
+    StandbyStep,
+    Wish,
+)
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.log_record import LogDeleting, LogRecord, OtherIncarnation
 from zonekeeper.metadata.formats.malformed import UnreadableError
@@ -31,12 +38,15 @@ from zonekeeper.metadata.logs.log_candidates import (
 )
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.metadata.store.store import SessionId
 from zonekeeper.placement.base.ids import ZoneName
 
 #: The session of a standby: a silent candidate counts as gone after so long.
 SESSION_MS: Final = 5_000
 #: So many logs are opened at the same time when a process with many logs has died.
 TAKEOVERS_MAX: Final = 16
+#: A process makes so many of its nodes at the same time.
+JOINS_MAX: Final = 32
 #: The pause before a candidate that could not open the log stands again; doubled each time.
 BACK_S: Final = 1.0
 BACK_MAX_S: Final = 30.0
@@ -61,6 +71,8 @@ class StandbySession:
     candidacy: str
     zone: ZoneName
     address: str
+    #: So many nodes are made at the same time: a process may begin with many logs.
+    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(JOINS_MAX))
     #: Logs whose node is to be taken away, and when, by the loop's clock.
     left: dict[str, float] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -107,7 +119,7 @@ class StandbySession:
             self.left.pop(name, None)
 
 
-class Standing:
+class LogStanding:
     """One candidate of one log."""
 
     def __init__(
@@ -116,7 +128,7 @@ class Standing:
         """``log``: the cluster as the client that writes reaches it."""
         self.name = name
         #: While this candidate writes.
-        self.held: Held | None = None
+        self.held: HeldTurn | None = None
         self._shared = shared
         self._store = shared.cluster.store
         self._log = log
@@ -130,7 +142,7 @@ class Standing:
         self._version = 0
         self._changed = asyncio.Event()
         #: The session in which the node was made.
-        self._stood_in: int | None = None
+        self._stood_in: SessionId | None = None
         self._has_stood = False
         self._is_back = False
         self._back_s = BACK_S
@@ -261,13 +273,7 @@ class Standing:
             wanted = self._seen is not None and not self._is_back and session.connected
             if wanted and session.id is not None and session.id != self._stood_in:
                 try:
-                    await log_candidates.stand(
-                        self._shared.cluster,
-                        self.name,
-                        self._shared.candidate,
-                        self._mark(),
-                        session.id,
-                    )
+                    await self._join(session.id)
                 except (CandidateTaken, TooManyCandidatesError) as error:
                     until_s = until_s or loop.time() + patience_s
                     if not self._has_stood and loop.time() >= until_s:
@@ -281,6 +287,13 @@ class Standing:
                 else:
                     self._stood_in, self._has_stood = session.id, True
             await self.changed(version, wait_s)
+
+    async def _join(self, session: SessionId) -> None:
+        shared = self._shared
+        async with shared.gate:
+            await log_candidates.stand(
+                shared.cluster, self.name, shared.candidate, self._mark(), session
+            )
 
     async def stand_back(self, error: Exception) -> None:
         """Let others try for a while, as this candidate could not open the log."""
