@@ -22,7 +22,7 @@ from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_cursor import LogCursor
 from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import LogWriter
-from zonekeeper.log.base.errors import NotInLog
+from zonekeeper.log.base.errors import NoCandidateError, NotInLog
 from zonekeeper.log.writing.budget import BUDGET_BYTES
 from zonekeeper.metadata.formats.log_record import LogTaken
 from zonekeeper.metadata.logs.log_cursor import CursorTaken
@@ -71,9 +71,10 @@ def public(kind: type) -> set[str]:
 @pytest.mark.parametrize(
     ("here", "there", "more_here", "more_there"),
     [
-        (blocking.BlockingLogs, LogClient, set[str](), set[str]()),
+        # A candidate waits for its turns, and writes in them: that is for asyncio.
+        (blocking.BlockingLogs, LogClient, set[str](), {"standby", "watch_writer"}),
         # `name` of a reader is an attribute there; the end of the block closes a writer.
-        (BlockingLogWriter, LogWriter, set[str](), {"close", "run"}),
+        (BlockingLogWriter, LogWriter, set[str](), {"close", "run", "ended", "is_over"}),
         (blocking.BlockingLogCursor, LogCursor, set[str](), set[str]()),
         (blocking.BlockingLogReader, LogReader, {"name", "read_messages"}, set[str]()),
     ],
@@ -82,6 +83,14 @@ def test_the_names_are_those_of_the_async_client(
     here: type, there: type, more_here: set[str], more_there: set[str]
 ) -> None:
     assert public(here) - more_here == public(there) - more_there
+
+
+def test_a_log_without_candidates_is_handed_to_nobody() -> None:
+    with connected() as logs:
+        logs.create(NAME)
+        assert logs.candidates(NAME) == []
+        with pytest.raises(NoCandidateError, match="nobody"):
+            logs.handover(NAME, "nobody", timeout_s=1)
 
 
 def test_a_deferred_log_is_forced_and_counted() -> None:

@@ -94,6 +94,11 @@ def test_a_cursor_is_set_anywhere_and_its_consumer_hears_it(address: str) -> Non
     consumed(address, "cursors/d", "billing", 2)
     seek = ("cursor", "seek", "cursors/d", "billing", "--yes", "--to")
     for place, sequence in (("7", 7), ("latest", 25), ("earliest", 0), ("25", 25)):
+        before = cursors_of(address, "cursors/d")
+        would = data(address, *seek[:-2], "--dry-run", "--to", place)
+        assert (would["sequence"], would["dryRun"]) == (sequence, True)
+        assert cursors_of(address, "cursors/d").keys() == before.keys()
+        assert cursors_of(address, "cursors/d")["billing"]["epoch"] == before["billing"]["epoch"]
         assert data(address, *seek, place)["sequence"] == sequence
         assert cursors_of(address, "cursors/d")["billing"]["sequence"] == sequence
     one = str(lines(address, "read", "cursors/d", "--from", "12")[0]["id"])

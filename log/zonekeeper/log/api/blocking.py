@@ -48,6 +48,8 @@ from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base.log_figures import LogFigures
 from zonekeeper.log.sessions.rebuilding import RebuiltLog
+from zonekeeper.log.standby import handing_over
+from zonekeeper.log.standby.handing_over import HandedOver, SeenCandidate
 from zonekeeper.log.writing.budget import BUDGET_BYTES
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules
 from zonekeeper.metadata.formats.message_ids import MessageId
@@ -184,6 +186,16 @@ class BlockingLogs(LoopObject):
         return self._calls.do(
             lambda: self._logs.rebuild(name, rules=rules, log_id=log_id, without=without)
         )
+
+    def candidates(self, name: str) -> list[SeenCandidate]:
+        """Give the candidates of a log, the one that should write first."""
+        return self._calls.do(lambda: self._logs.candidates(name))
+
+    def handover(
+        self, name: str, to: str, *, timeout_s: float = handing_over.TIMEOUT_S
+    ) -> HandedOver:
+        """Have the candidate that writes a log hand it over to another one; nothing is lost."""
+        return self._calls.do(lambda: self._logs.handover(name, to, timeout_s=timeout_s))
 
     def namespaces(self) -> Generator[str, None, None]:
         """List the namespaces that have logs; ``""``: logs whose name has one part."""

@@ -115,23 +115,36 @@ def cursor() -> None:
     help="The message that is read next: earliest, latest, an id, a sequence or a time.",
 )
 @reaching.YES
+@reaching.DRY_RUN
 @log_access.with_access
 @reaching.on_cluster
-def seek(
-    name: str, cursor_name: str, to: LogPlace, yes: bool, place: Place, access: LogAccess
+def seek(  # noqa: PLR0913 each is an option
+    name: str,
+    cursor_name: str,
+    *,
+    to: LogPlace,
+    yes: bool,
+    dry_run: bool,
+    place: Place,
+    access: LogAccess,
 ) -> None:
     """Set CURSOR of LOG to a message. Its consumer hears so, and has to open it again."""
     before = reaching.run(_stands(place, access, name, cursor_name))
-    reaching.confirm(
-        f"Cursor {cursor_name} is at message {before}. Take it from its consumer?", yes=yes
-    )
-    sequence = reaching.run(_seek(place, access, name, cursor_name, to))
-    text = f"log {name}: cursor {cursor_name} is at message {sequence}"
-    with reaching.answering(text):
+    if dry_run:
+        sequence = reaching.run(_sequence_of(place, access, name, to))
+    else:
+        reaching.confirm(
+            f"Cursor {cursor_name} is at message {before}. Take it from its consumer?", yes=yes
+        )
+        sequence = reaching.run(_seek(place, access, name, cursor_name, to))
+    with reaching.answering("nothing was changed" if dry_run else f"it is at message {sequence}"):
         if place.as_json:
-            reaching.print_json({"log": name, "cursor": cursor_name, "sequence": sequence})
+            reaching.print_json(
+                {"log": name, "cursor": cursor_name, "sequence": sequence, "dryRun": dry_run}
+            )
         else:
-            click.echo(text)
+            is_there = f"would go from message {before} to" if dry_run else "is at message"
+            click.echo(f"log {name}: cursor {cursor_name} {is_there} {sequence}")
 
 
 @cursor.command(epilog="Example: zonekeeper log cursor delete orders/eu-1 billing --dry-run")
@@ -174,6 +187,15 @@ async def _stands(place: Place, access: LogAccess, name: str, cursor_name: str) 
     async with log_access.connected(place, access) as client, log_access.there():
         given = GivenCursor(name=cursor_name, moves=False)
         return (await held(client, name, given)).sequence
+
+
+async def _sequence_of(place: Place, access: LogAccess, name: str, to: LogPlace) -> int:
+    async with log_access.connected(place, access) as client, log_access.there():
+        reader = client.reader(name)
+        message = await log_places.first_of(reader, to)
+        if message is None or message == await reader.latest():
+            return await reader.end()
+        return await reader.sequence_of(message)
 
 
 async def _seek(place: Place, access: LogAccess, name: str, cursor_name: str, to: LogPlace) -> int:

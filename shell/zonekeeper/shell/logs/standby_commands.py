@@ -10,7 +10,7 @@ import click
 from zonekeeper.log.standby.handing_over import TIMEOUT_S, HandedOver, SeenCandidate
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.logs.logs import NoLogError
-from zonekeeper.shell.logs import log_work
+from zonekeeper.shell.logs import log_access
 from zonekeeper.shell.logs.log_options import NAME, DurationParameter
 from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reaching.reaching import Place
@@ -88,7 +88,7 @@ def _plain(one: SeenCandidate) -> dict[str, object]:
 
 
 async def _candidates(place: Place, name: str) -> list[SeenCandidate]:
-    async with log_work.connected(place, None) as client:
+    async with log_access.connected(place, None) as client:
         try:
             return await client.candidates(name)
         except NoLogError as error:
@@ -96,7 +96,7 @@ async def _candidates(place: Place, name: str) -> list[SeenCandidate]:
 
 
 async def _handover(place: Place, name: str, to: str, timeout_s: float) -> HandedOver:
-    async with log_work.connected(place, None, lasting=True) as client:
+    async with log_access.connected(place, None, lasting=True) as client:
         try:
             return await client.handover(name, to, timeout_s=timeout_s)
         except NoLogError as error:
