@@ -14,7 +14,7 @@ import pytest
 from tests.simulation import campaign, drawing, world
 from tests.simulation.campaign import Report, Task
 from tests.simulation.log_actors import SWEPT
-from tests.simulation.log_eyes import DELETED, MOVED, RECLAIMED, TRIMMED
+from tests.simulation.log_eyes import MOVED, RECLAIMED, TRIMMED
 from tests.simulation.profiles import PROFILES
 from tests.simulation.reached import CHANGED, OVERLAPPING
 from tests.simulation.scenarios import Kind, Shape
@@ -52,7 +52,7 @@ ACKED_AMID_OUTAGES = 300
 #: Logs, in parts, and what must have happened in a part.
 LOG_PARTS = 20
 LOG_SEEDS_A_PART = 20
-LOG_WORK_A_PART = {TRIMMED: 10, DELETED: 1, RECLAIMED: 40, SWEPT: 5, MOVED: 40}
+LOG_WORK_A_PART = {TRIMMED: 10, RECLAIMED: 40, SWEPT: 1, MOVED: 40}
 #: Faults of zone outages only: what people do.
 ORDERED = {Kind.MAINTENANCE.value, Kind.RELEASE.value}
 #: Bugs that few seeds show; the whole table is printed by `python -m tests.simulation --mutants`.
