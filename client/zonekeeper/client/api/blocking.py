@@ -164,10 +164,7 @@ class Writer(LoopObject):
     @property
     def behind(self) -> dict[BookieId, EntryId]:
         """For each member that owes an answer: the first entry that it has not answered for."""
-        return self._calls.do(self._behind)
-
-    async def _behind(self) -> dict[BookieId, EntryId]:
-        return self._writer.behind
+        return self._calls.do_now(lambda: self._writer.behind)
 
     def give_up(self, bookie: BookieId, why: str) -> None:
         """Treat a member as failed: another bookie takes its place, if there is one."""
