@@ -1,7 +1,7 @@
 """A writer of a log: dense sequences, nothing twice, nothing shown that could be dropped."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import pytest
@@ -442,3 +442,30 @@ async def test_a_long_run_of_appends_lets_the_loop_send(lab: Lab) -> None:
         for _ in range(20):
             await writer.append(LogMessage(payload=bytes(1 << 16)))
         assert ran
+
+
+async def waits_while_taken(
+    lab: Lab, client: Client, wait: Callable[[LogWriter], Awaitable[object]]
+) -> None:
+    async with writing(client) as writer:
+        await writer.stored(await writer.append_many(numbers(0, 10)) - 1)
+        await hurried(lab, "second", 10, 10)
+        await writer.append(message(999))
+        async with asyncio.timeout(60):
+            await wait(writer)
+
+
+@played()
+@pytest.mark.parametrize(
+    "wait",
+    [lambda one: one.stored(10), lambda one: one.flushed(10), lambda one: one.force()],
+    ids=["stored", "flushed", "force"],
+)
+async def test_each_call_that_waits_hears_that_the_log_is_lost(
+    lab: Lab, wait: Callable[[LogWriter], Awaitable[object]]
+) -> None:
+    await create(lab)
+    async with lab.client() as client:
+        with pytest.raises(LogTaken):
+            await waits_while_taken(lab, client, wait)
+    await check_whole(lab, 20)

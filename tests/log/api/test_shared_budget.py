@@ -52,6 +52,7 @@ async def test_a_log_that_has_spent_the_budget_leaves_one_message_to_each_other(
             door.holding = True
         assert await appended(one) > 10
         assert await appended(two) == 1
+        assert not budget.is_short, "no call waits any more"
         for door in doors:
             door.release()
         await one.append_many(numbers(0, 100))

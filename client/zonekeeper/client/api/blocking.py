@@ -161,6 +161,15 @@ class Writer(LoopObject):
         """The bookies that the writer writes to now."""
         return self._writer.ensemble
 
+    @property
+    def behind(self) -> dict[BookieId, EntryId]:
+        """For each member that owes an answer: the first entry that it has not answered for."""
+        return self._calls.do_now(lambda: self._writer.behind)
+
+    def give_up(self, bookie: BookieId, why: str) -> None:
+        """Treat a member as failed: another bookie takes its place, if there is one."""
+        self._calls.do_now(lambda: self._writer.give_up(bookie, why))
+
     def append(self, data: Data, timeout: float | None = None) -> EntryId:
         """Append an entry, waiting only while the byte budget is spent."""
         return self._calls.do(lambda: self._writer.append(data, timeout))

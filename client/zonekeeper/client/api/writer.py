@@ -172,11 +172,6 @@ class Writer:
                 found[seat.bookie] = first
         return found
 
-    @property
-    def has_stopped(self) -> bool:
-        """Has the writer stopped by an error, so that it acknowledges nothing any more?"""
-        return self._session.stopped is not None
-
     def give_up(self, bookie: BookieId, why: str) -> None:
         """Treat a member as failed: another bookie takes its place, if there is one.
 

@@ -40,9 +40,6 @@ from zonekeeper.placement.base.troubles import Trouble
 IN_FLIGHT_MAX: Final = 3
 #: The same limit for full batches, which gain nothing by waiting.
 FULL_IN_FLIGHT_MAX: Final = 8
-#: So long the closing of a ledger that lost its quorum is waited for.
-CLOSING_S: Final = 5.0
-
 _logger = logging.getLogger(__name__)
 
 
@@ -91,20 +88,9 @@ class LogWriting:
                 # What becomes of it is for the settling to say, and for the record.
                 _logger.warning("log %s: its ledgers are settled: %s", state.name, error)
                 state.figures.settlings_total += 1
-                await self._closed_at_lac()
                 state.halt()
             if not await self._advance():
                 return
-
-    async def _closed_at_lac(self) -> None:
-        """Wait for a little until a ledger that lost its quorum is closed where it is confirmed.
-
-        Its writer does that by itself. A recovery would need the bookies that do not answer.
-        """
-        for ledger in filter(None, (self._state.old, self._state.ledger)):
-            if ledger.writer.has_stopped:
-                with suppress(client_errors.ClientError):
-                    await ledger.writer.close(CLOSING_S)
 
     async def _advance(self) -> bool:
         """Settle the ledgers, and begin the next one; False: the writer is closing, and is done."""
