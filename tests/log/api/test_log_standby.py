@@ -413,6 +413,57 @@ async def test_an_error_of_another_writer_is_not_taken_for_the_end_of_the_turn(l
                 await other.append(message(0))
 
 
+@played(bookies_in=SMALL)
+async def test_an_opening_that_had_to_wait_is_decided_again(lab: Lab) -> None:
+    """Meanwhile another candidate has taken the log, and is not disturbed."""
+    await create(lab)
+    async with plain(lab) as log, log.standby("b-1", zone="b", takeovers=1) as standby:
+        await standby._gate.acquire()  # another log is being opened
+        task = asyncio.ensure_future(enter(standby, ["a", "b"]))
+        await until(lambda: standby.stands_for(NAME))
+        first = await writing_host(lab, "a-1", "a")
+        standby._gate.release()
+        await asyncio.sleep(5)
+        assert (standby.counts.taken, first.turns) == (0, 1)
+        assert writes(first)
+        task.cancel()
+        await asyncio.wait({task})
+    await finish(lab, first)
+
+
+@played(bookies_in=SMALL)
+async def test_a_turn_that_is_lost_ends_at_once_without_the_bookies(lab: Lab) -> None:
+    """The writer holds messages that it cannot send: it does not try until its time is over."""
+    await create(lab)
+    first, second = await writing_host(lab, "a-1", "a"), Host("b-1", "b", lab).start()
+    await until(second.stands)
+    for bookie in lab.machines:
+        lab.network.cut("a-1", bookie)
+    await asyncio.sleep(2)
+    assert first.store is not None
+    assert first.store.session.id is not None
+    first.store.cut()
+    await until(lambda: len(second.acked) > 0)
+    await until(lambda: not writes(first), 5)
+    assert first.standby is not None
+    counts = first.standby.counts
+    await until(lambda: (counts.writing, counts.lost) == (0, 1), 5)
+    await second.leave()
+
+
+@played(bookies_in=SMALL)
+async def test_a_process_that_takes_no_turn_is_no_candidate(lab: Lab) -> None:
+    await create(lab)
+    async with plain(lab) as log, log.standby("a-1", zone="a") as standby:
+        for number in range(2):
+            async with standby.turn(NAME, ["a"]) as turn:
+                await turn.writer.append_and_wait(message(number))
+            assert [one.name for one in await log.candidates(NAME)] == ["a-1"]
+            await asyncio.sleep(3)
+            assert await log.candidates(NAME) == []
+    await check_whole(lab, 2)
+
+
 @asynccontextmanager
 async def plain(lab: Lab, name: str = "person") -> AsyncIterator[LogClient]:
     """Give a client of logs whose standby has no session of its own."""
