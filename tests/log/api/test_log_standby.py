@@ -432,23 +432,32 @@ async def test_an_opening_that_had_to_wait_is_decided_again(lab: Lab) -> None:
 
 
 @played(bookies_in=SMALL)
-async def test_a_turn_that_is_lost_ends_at_once_without_the_bookies(lab: Lab) -> None:
-    """The writer holds messages that it cannot send: it does not try until its time is over."""
+async def test_a_turn_that_is_lost_ends_at_once_without_the_store(lab: Lab) -> None:
+    """It hears of the claim, and needs no answer after that: there is nothing to close."""
     await create(lab)
-    first, second = await writing_host(lab, "a-1", "a"), Host("b-1", "b", lab).start()
-    await until(second.stands)
-    for bookie in lab.machines:
-        lab.network.cut("a-1", bookie)
-    await asyncio.sleep(2)
-    assert first.store is not None
-    assert first.store.session.id is not None
-    first.store.cut()
-    await until(lambda: len(second.acked) > 0)
-    await until(lambda: not writes(first), 5)
-    assert first.standby is not None
-    counts = first.standby.counts
-    await until(lambda: (counts.writing, counts.lost) == (0, 1), 5)
-    await second.leave()
+    async with (
+        plain(lab) as log,
+        plain(lab, "other") as other,
+        log.standby("a-1", zone="a") as standby,
+    ):
+        async with standby.turn(NAME, ["a"]) as turn:
+            await turn.writer.append_and_wait(message(0))
+            claims = asyncio.ensure_future(take(other))
+            await turn.over()
+            store = log.client.cluster.store
+            assert isinstance(store, MemoryStore)
+            store.cut()
+            left_s = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - left_s < 1
+        assert standby.counts.lost == 1
+        store.mend()
+        await claims
+    await check_whole(lab, 1)
+
+
+async def take(log: LogClient) -> None:
+    async with log.writer(NAME):
+        pass
 
 
 @played(bookies_in=SMALL)
