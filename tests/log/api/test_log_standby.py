@@ -413,6 +413,66 @@ async def test_an_error_of_another_writer_is_not_taken_for_the_end_of_the_turn(l
                 await other.append(message(0))
 
 
+@played(bookies_in=SMALL)
+async def test_an_opening_that_had_to_wait_is_decided_again(lab: Lab) -> None:
+    """Meanwhile another candidate has taken the log, and is not disturbed."""
+    await create(lab)
+    async with plain(lab) as log, log.standby("b-1", zone="b", takeovers=1) as standby:
+        await standby._gate.acquire()  # another log is being opened
+        task = asyncio.ensure_future(enter(standby, ["a", "b"]))
+        await until(lambda: standby.stands_for(NAME))
+        first = await writing_host(lab, "a-1", "a")
+        standby._gate.release()
+        await asyncio.sleep(5)
+        assert (standby.counts.taken, first.turns) == (0, 1)
+        assert writes(first)
+        task.cancel()
+        await asyncio.wait({task})
+    await finish(lab, first)
+
+
+@played(bookies_in=SMALL)
+async def test_a_turn_that_is_lost_ends_at_once_without_the_store(lab: Lab) -> None:
+    """It hears of the claim, and needs no answer after that: there is nothing to close."""
+    await create(lab)
+    async with (
+        plain(lab) as log,
+        plain(lab, "other") as other,
+        log.standby("a-1", zone="a") as standby,
+    ):
+        async with standby.turn(NAME, ["a"]) as turn:
+            await turn.writer.append_and_wait(message(0))
+            claims = asyncio.ensure_future(take(other))
+            await turn.over()
+            store = log.client.cluster.store
+            assert isinstance(store, MemoryStore)
+            store.cut()
+            left_s = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - left_s < 1
+        assert standby.counts.lost == 1
+        store.mend()
+        await claims
+    await check_whole(lab, 1)
+
+
+async def take(log: LogClient) -> None:
+    async with log.writer(NAME):
+        pass
+
+
+@played(bookies_in=SMALL)
+async def test_a_process_that_takes_no_turn_is_no_candidate(lab: Lab) -> None:
+    await create(lab)
+    async with plain(lab) as log, log.standby("a-1", zone="a") as standby:
+        for number in range(2):
+            async with standby.turn(NAME, ["a"]) as turn:
+                await turn.writer.append_and_wait(message(number))
+            assert [one.name for one in await log.candidates(NAME)] == ["a-1"]
+            await asyncio.sleep(3)
+            assert await log.candidates(NAME) == []
+    await check_whole(lab, 2)
+
+
 @asynccontextmanager
 async def plain(lab: Lab, name: str = "person") -> AsyncIterator[LogClient]:
     """Give a client of logs whose standby has no session of its own."""

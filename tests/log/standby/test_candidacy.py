@@ -105,6 +105,9 @@ def test_the_list_of_the_candidate_that_stands_longest_counts_for_all() -> None:
     old, new = contender("b1", 1, (B, A)), contender("a1", 2, (A, B))
     assert candidacy.zones_of([old, new]) == candidacy.zones_of([new, old]) == (B, A)
     assert [one.candidacy for one in candidacy.in_order([new, old])] == ["b1", "a1"]
+    first, second = contender("a1", 1, (B, A)), contender("b1", 2, (A, B))
+    assert [one.candidacy for one in candidacy.in_order([first, second])] == ["b1", "a1"]
+    assert candidacy.first_of([first, second], None) == "b1"
     assert candidacy.zones_of([]) == ()
     alone = candidacy.in_order([new])
     assert [one.candidacy for one in alone] == ["a1"]
@@ -253,7 +256,12 @@ class World:
 
 def test_all_worlds_come_to_rest_with_one_writer() -> None:
     """Whoever moves first: a takeover, a rotation, and then the first in order writes."""
-    for contenders, wish in product(standing(), (None, Wish(giver="a1", taker="b1"))):
+    for alike, wish, differ in product(
+        standing(), (None, Wish(giver="a1", taker="b1")), (False, True)
+    ):
+        contenders = tuple(
+            replace(one, zones=(B, A)) if differ and one.since % 2 else one for one in alike
+        )
         names = tuple(one.candidacy for one in contenders)
         for writer, order in product(writers(), (names, names[::-1])):
             holder = writer.candidacy if not writer.is_closed else ""
