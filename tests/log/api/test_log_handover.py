@@ -91,6 +91,20 @@ async def test_a_handover_to_and_fro(lab: Lab) -> None:
 
 
 @played(bookies_in=SMALL)
+async def test_a_taker_that_sees_the_wish_behind_its_opening_tells_of_it(lab: Lab) -> None:
+    """It is the first in order, and sees the closed record before: it opens the log anyway."""
+    first, second = await pair(lab)
+    async with asking(lab) as log:
+        await log.handover(NAME, "b-1")
+        assert first.store is not None
+        first.store.read_lag_ms = 2_000
+        done = await log.handover(NAME, "a-1")
+        assert done.pause_ms is not None
+    assert (first.turns, second.turns) == (2, 1)
+    await finish(lab, first, second)
+
+
+@played(bookies_in=SMALL)
 async def test_what_cannot_be_handed_over_is_refused_in_words(lab: Lab) -> None:
     await create(lab, SHORT)
     async with asking(lab) as log:

@@ -75,15 +75,8 @@ class LogTurn:
     """One turn of a candidate: it writes the log."""
 
     def __init__(
-        self,
-        writer: LogWriter,
-        standing: LogStanding,
-        counts: StandbyCounts,
-        *,
-        opening_ms: int,
-        is_wished: bool,
+        self, writer: LogWriter, standing: LogStanding, counts: StandbyCounts, opening_ms: int
     ) -> None:
-        """``is_wished``: a handover was asked for, and is to be told of the opening."""
         #: From the moment when it was this candidate's turn until it could write.
         self.opening_ms: Final = opening_ms
         #: Writes the log until the turn is over.
@@ -95,8 +88,10 @@ class LogTurn:
         self._over = asyncio.Event()
         self._giving = False
         self._given = asyncio.Event()
-        self._is_wished = is_wished
+        #: The handover to this candidate that is told of the opening, or was.
+        self._told = ""
         self._opening_told = asyncio.Event()
+        self._opening_told.set()
 
     @property
     def is_over(self) -> bool:
@@ -128,9 +123,13 @@ class LogTurn:
         standing = self._standing
         async with alongside() as group:
             group.create_task(self._hear_end())
-            group.create_task(self._tell_opening())
             while not self._over.is_set():
-                version, step = standing.version, standing.step()
+                version, wish = standing.version, standing.wish_for_me
+                if wish is not None and wish.token != self._told:
+                    self._told = wish.token
+                    self._opening_told.clear()
+                    group.create_task(self._tell_opening())
+                step = standing.step()
                 match step:
                     case HoldOn(ledger):
                         assert standing.held is not None, "it holds the log"
@@ -172,8 +171,11 @@ class LogTurn:
             self._standing.ring()
 
     async def _tell_opening(self) -> None:
-        if self._is_wished:
-            await self._standing.tell(lambda mark: log_candidate.opened(mark, self.opening_ms))
+        """Tell the program that asked for a handover, which may be seen only after the opening."""
+        held = self._standing.held
+        if held is not None:
+            self._standing.held = replace(held, passed=held.passed | self._standing.others)
+        await self._standing.tell(lambda mark: log_candidate.opened(mark, self.opening_ms))
         self._opening_told.set()
 
     async def _give_back(self) -> None:
@@ -309,8 +311,7 @@ class LogStandby:
                 async with self._gate:
                     if not await standing.is_still_due():
                         continue
-                    wish, others = standing.handover, standing.others
-                    is_wished = wish is not None and wish.taker == self._shared.candidacy
+                    passed = standing.others if standing.wish_for_me else frozenset[str]()
                     writer = await stack.enter_async_context(
                         self._open_writer(standing.name, self._mark())
                     )
@@ -324,12 +325,9 @@ class LogStandby:
             else:
                 self.counts.taken += 1
                 self.counts.writing += 1
-                passed = others if is_wished else frozenset[str]()
                 standing.held = HeldTurn(epoch=writer.epoch, passed=passed)
                 opening_ms = int((loop.time() - due_s) * _MS)
-                return LogTurn(
-                    writer, standing, self.counts, opening_ms=opening_ms, is_wished=is_wished
-                )
+                return LogTurn(writer, standing, self.counts, opening_ms)
 
     def _mark(self) -> LogWriterMark:
         return LogWriterMark(

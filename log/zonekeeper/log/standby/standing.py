@@ -160,6 +160,14 @@ class LogStanding:
         return None if self._seen is None else self._seen.handover
 
     @property
+    def wish_for_me(self) -> HandoverMark | None:
+        """The handover to this candidate, while it is not told of the opening."""
+        wish = self.handover
+        if wish is None or wish.taker != self._shared.candidacy or wish.opening_ms is not None:
+            return None
+        return wish
+
+    @property
     def others(self) -> frozenset[str]:
         """The candidacies of all others that stand."""
         candidates = () if self._seen is None else self._seen.candidates
