@@ -1,7 +1,7 @@
-"""One bookie, and links to it: over gRPC on the loopback, or over the network in memory.
+"""One bookie, and links to it: over gRPC or the socket lane on the loopback, or in memory.
 
 A scenario is a coroutine function of a ``World``; it says what must hold for every transport, so it
-knows neither of the two.
+knows none of the three.
 """
 
 import asyncio
@@ -21,11 +21,13 @@ from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.links import AppendLane, BookieLink, LinkSettings
 from zonekeeper.wire.contract.pipes import Pipe
 from zonekeeper.wire.formats import carriers, digests, entries, errors, frames, openings, versions
+from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.formats.frames import Flags, Frame
 from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.grpc import grpc_link, grpc_server, tls
 from zonekeeper.wire.host.serving import Host, HostLimits
 from zonekeeper.wire.link.stream_link import StreamLink
+from zonekeeper.wire.socket import socket_link, socket_server
 from zonekeeper.wire.twin import twin
 
 BOOKIE: Final = BookieId("rack-a-0")
@@ -86,9 +88,13 @@ class CountingPipe:
         self.versions.add(message[4])
         self.left += int.from_bytes(message[16:20], "big")
 
-    async def receive(self) -> bytes | None:
+    async def receive(self) -> bytes | bytearray | None:
         message = await self._pipe.receive()
-        if message is not None and message.startswith(carriers.MAGIC):
+        if (
+            message is not None
+            and message.startswith(carriers.MAGIC)
+            and len(message) >= carriers.HEADER_BYTES
+        ):
             self.versions.add(message[4])
             self.came += int.from_bytes(message[16:20], "big")
             self._more.set()
@@ -194,6 +200,57 @@ class GrpcWorld(World):
     @staticmethod
     def run(scenario: Callable[[World], Awaitable[None]]) -> None:
         asyncio.run(_play(GrpcWorld, scenario))
+
+
+class SocketWorld(World):
+    """The socket lane, on the loopback."""
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        super().__init__(tasks)
+        self.server: socket_server.SocketServer | None = None
+        self.port_limits = socket_server.SocketLimits()
+        self.figures = socket_server.SocketFigures()
+        self._address = Address("127.0.0.1", 0)
+
+    @property
+    def port(self) -> int:
+        """Where the bookie listens, or listened."""
+        return self._address.port
+
+    async def start(self) -> None:
+        self.host = WatchedHost(self.bookie, self.limits, self.speaks)
+        self.server = socket_server.SocketServer(
+            self.host,
+            self._address,
+            name=BOOKIE,
+            tls=None,
+            limits=self.port_limits,
+            figures=self.figures,
+        )
+        self._address = Address("127.0.0.1", self.server.port)
+        await self.server.start()
+
+    async def crash(self) -> None:
+        assert self.server is not None
+        await self.server.stop(0)
+        self.server = None
+
+    def connect(self, client: str, settings: LinkSettings) -> StreamLink:
+        return socket_link.connect(
+            socket_link.SocketPlace(name=BOOKIE, address=self._address, tls=None),
+            tasks=self.tasks,
+            chance=random.Random(client),
+            settings=settings,
+        )
+
+    async def close(self) -> None:
+        await super().close()
+        if self.server is not None:
+            await self.server.stop(0)
+
+    @staticmethod
+    def run(scenario: Callable[[World], Awaitable[None]]) -> None:
+        asyncio.run(_play(SocketWorld, scenario))
 
 
 class TwinWorld(World):

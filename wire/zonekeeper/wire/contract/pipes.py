@@ -26,7 +26,7 @@ class Pipe(Protocol):
         """Send a message; waits while the network has no room. Raises if the stream is gone."""
         ...
 
-    async def receive(self) -> bytes | None:
+    async def receive(self) -> bytes | bytearray | None:
         """Wait for a message; None if the peer ended the stream without an error."""
         ...
 

@@ -187,7 +187,7 @@ class _Budget:
             self._has_room.clear()
 
 
-def _items(message: bytes, wire_version: int) -> tuple[carriers.Item, ...]:
+def _items(message: bytes | bytearray, wire_version: int) -> tuple[carriers.Item, ...]:
     try:
         return carriers.parse(message, wire_version)
     except errors.FormatError as fault:

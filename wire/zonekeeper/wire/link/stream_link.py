@@ -282,14 +282,14 @@ async def _hear(pipe: Pipe, half: _Half, version: int) -> None:
         half.received(_items(await _message(pipe), version))
 
 
-async def _message(pipe: Pipe) -> bytes:
+async def _message(pipe: Pipe) -> bytes | bytearray:
     message = await pipe.receive()
     if message is None:
         raise errors.ConnectionLost("the bookie ended the stream")
     return message
 
 
-def _items(message: bytes, version: int) -> tuple[carriers.Item, ...]:
+def _items(message: bytes | bytearray, version: int) -> tuple[carriers.Item, ...]:
     try:
         return carriers.parse(message, version)
     except errors.FormatError as fault:
