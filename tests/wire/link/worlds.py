@@ -8,8 +8,8 @@ import asyncio
 import functools
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from tests.support import playing, virtual_time
@@ -18,8 +18,8 @@ from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.inlets import Inlet, Outlet
 from zonekeeper.wire.contract.links import AppendLane, BookieLink, LinkSettings
-from zonekeeper.wire.contract.pipes import Pipe
 from zonekeeper.wire.formats import carriers, digests, entries, errors, frames, openings, versions
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.formats.frames import Flags, Frame
@@ -62,11 +62,15 @@ async def linked(
             await link.close()
 
 
-class CountingPipe:
-    """A pipe of a host that counts the items that came, and those that left."""
+class CountedStream:
+    """An Append stream of a host, of which the items that came, and those that left, are counted.
 
-    def __init__(self, pipe: Pipe) -> None:
-        self._pipe = pipe
+    It stands between the host's stream and the transport, on both ways.
+    """
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self.inlet: Inlet | None = None
         self.came = self.left = 0
         #: The version bytes of the carriers that came and left.
         self.versions: set[int] = set()
@@ -83,22 +87,32 @@ class CountingPipe:
             self._more.clear()
             await self._more.wait()
 
-    async def send(self, message: bytes) -> None:
-        await self._pipe.send(message)
+    @property
+    def has_room(self) -> bool:
+        return self._outlet.has_room
+
+    def put(self, message: bytes) -> None:
+        self._outlet.put(message)
         self.versions.add(message[4])
         self.left += int.from_bytes(message[16:20], "big")
 
-    async def receive(self) -> bytes | bytearray | None:
-        message = await self._pipe.receive()
-        if (
-            message is not None
-            and message.startswith(carriers.MAGIC)
-            and len(message) >= carriers.HEADER_BYTES
-        ):
+    def hold(self) -> None:
+        self._outlet.hold()
+
+    def go_on(self) -> None:
+        self._outlet.go_on()
+
+    def taken(self, message: bytes | bytearray) -> None:
+        if message.startswith(carriers.MAGIC) and len(message) >= carriers.HEADER_BYTES:
             self.versions.add(message[4])
             self.came += int.from_bytes(message[16:20], "big")
             self._more.set()
-        return message
+        assert self.inlet is not None
+        self.inlet.taken(message)
+
+    def has_room_again(self) -> None:
+        assert self.inlet is not None
+        self.inlet.has_room_again()
 
 
 class WatchedHost(Host):
@@ -112,12 +126,16 @@ class WatchedHost(Host):
     ) -> None:
         super().__init__(bookie, limits, speaks=speaks)
         self.stream_ended = asyncio.Event()
-        self.pipes: list[CountingPipe] = []
+        self.pipes: list[CountedStream] = []
 
-    async def serve_appends(self, pipe: Pipe, wire_version: int = 1) -> None:
-        self.pipes.append(CountingPipe(pipe))
+    @contextmanager
+    def appending(self, outlet: Outlet, wire_version: int) -> Iterator[Inlet]:
+        counted = CountedStream(outlet)
+        self.pipes.append(counted)
         try:
-            await super().serve_appends(self.pipes[-1], wire_version)
+            with super().appending(counted, wire_version) as inlet:
+                counted.inlet = inlet
+                yield counted
         finally:
             self.stream_ended.set()
 

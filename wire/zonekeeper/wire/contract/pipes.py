@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine
 from typing import Protocol
 
 from zonekeeper.wire.formats import errors
-from zonekeeper.wire.formats.versions import WireVersions
 
 
 class StreamKind(enum.Enum):
@@ -28,18 +27,6 @@ class Pipe(Protocol):
 
     async def receive(self) -> bytes | bytearray | None:
         """Wait for a message; None if the peer ended the stream without an error."""
-        ...
-
-
-class ClientPipe(Pipe, Protocol):
-    """The end of the peer that started the stream."""
-
-    async def answered_by(self) -> WireVersions | None:
-        """Give what the bookie speaks; None: it does not say. Only after a message has come."""
-        ...
-
-    def cancel(self) -> None:
-        """End the stream at once, for both sides; does nothing if it has ended."""
         ...
 
 

@@ -36,10 +36,15 @@ _LENGTH: Final = struct.Struct(">I")
 _WHAT: Final = "message"
 
 
+def head(body: bytes) -> bytes:
+    """Give the length of a message, as it stands before it."""
+    assert 1 <= len(body) <= MESSAGE_BYTES_MAX
+    return _LENGTH.pack(len(body))
+
+
 def headed(body: bytes) -> bytes:
     """Give a message with its length before it."""
-    assert 1 <= len(body) <= MESSAGE_BYTES_MAX
-    return _LENGTH.pack(len(body)) + body
+    return head(body) + body
 
 
 class Dialect(enum.Enum):

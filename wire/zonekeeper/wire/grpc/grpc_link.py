@@ -25,6 +25,7 @@ import grpc
 from grpc import aio
 
 from zonekeeper.placement.base.chance import Chance
+from zonekeeper.wire.contract.inlets import NotFlat
 from zonekeeper.wire.contract.links import LinkSettings
 from zonekeeper.wire.contract.pipes import StreamKind
 from zonekeeper.wire.formats import bookie_names, errors
@@ -185,7 +186,7 @@ class _GrpcTransport:
         return errors.NotConnected(f"at {self._address}: {error}")
 
 
-class _ClientPipe:
+class _ClientPipe(NotFlat):
     """A ``pipes.ClientPipe``."""
 
     def __init__(self, call: aio.StreamStreamCall[bytes, bytes], understood: _Understood) -> None:

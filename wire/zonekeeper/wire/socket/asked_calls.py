@@ -109,6 +109,9 @@ class AskedCalls:
         for answers in list(self._asked.values()):
             answers.end(errors.ConnectionLost(f"the connection ended before the answer: {why}"))
 
+    def writable(self) -> None:
+        """Do nothing: callers wait for this by themselves."""
+
     def tell(self, said: AnswerTaken | CallCancelled) -> None:
         """Say something of a call, if there is still somebody to hear it."""
         if self.is_alive:

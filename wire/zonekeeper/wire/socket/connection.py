@@ -30,6 +30,8 @@ LINGER_MS: Final = 2_000
 #: With more bytes than this that have not left, nothing further is sent.
 UNSENT_BYTES_MAX: Final = 64 << 10
 _LOOKS_IN_SHORTEST: Final = 4
+#: A message of fewer bytes is joined with its length before it is sent.
+JOINED_BYTES_MAX: Final = 64 << 10
 
 Message = bytes | bytearray
 
@@ -77,6 +79,10 @@ class Taker(Protocol):
 
     def ended(self) -> None:
         """Note that nothing more comes; ``Connection.failure`` says why."""
+        ...
+
+    def writable(self) -> None:
+        """Note that the peer takes what it is sent again."""
         ...
 
 
@@ -134,9 +140,10 @@ class Connection(asyncio.BufferedProtocol):
         self.first = b""
         #: Set once nothing of it is left.
         self.gone = asyncio.Event()
-        #: The peer's greeting has come, and what came behind it before both sides had greeted.
         self._has_greeting = False
+        #: What came and was not handed over: the taker has enough, or both sides have not greeted.
         self._aside: list[Message] = []
+        self._is_handing = False
         self._greeted = False
         self._reading = True
         self._writable = asyncio.Event()
@@ -202,6 +209,7 @@ class Connection(asyncio.BufferedProtocol):
         self._stuck_s = None
         if self.stops_reading_while_stuck:
             self.resume_reading()
+        self.taker.writable()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Note that nothing is left of the connection."""
@@ -221,10 +229,22 @@ class Connection(asyncio.BufferedProtocol):
         self.incoming.bytes_max = bytes_max
         if self.is_over:
             taker.ended()
-        if self._aside:
-            aside, self._aside = self._aside, []
-            self.resume_reading()
-            self._hand(aside)
+        self.resume_reading()
+
+    def pass_to(self, taker: Taker, messages: list[Message]) -> None:
+        """Go on with another taker, and give it what the one before had not used."""
+        self.taker = taker
+        if self.is_over:
+            taker.ended()
+        elif messages:
+            self._aside = [*messages, *self._aside]
+            self.pause_reading()
+        self.resume_reading()
+
+    @property
+    def has_room(self) -> bool:
+        """Does the peer take what it is sent?"""
+        return self._writable.is_set() and not self.is_over
 
     async def send(self, body: bytes) -> None:
         """Send a message; return when there is room for another. Raises if the peer is gone."""
@@ -248,14 +268,13 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read again; the peer's times begin anew."""
+        """Read again, once what was put aside is handed over; the peer's times begin anew."""
         if not self._reading:
             self._reading = True
-            assert self._transport is not None
-            self._transport.resume_reading()
             self._heard_s = self._loop.time()
             if self._begun_s is not None:
                 self._begun_s = self._heard_s
+            self._go_on()
 
     def fail(self, error: errors.WireError, cause: EndCause) -> None:
         """End the connection for this reason; the peer is told it."""
@@ -276,29 +295,50 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.resume_reading()  # without looking, until the peer has gone
         if self._transport.can_write_eof():
             self._transport.write_eof()
-            self._loop.call_later(LINGER_MS / 1_000, self._transport.abort)
+            self._loop.call_later(LINGER_MS / 1_000, self._abort)
         else:
-            self._loop.call_later(LINGER_MS / 1_000, self._transport.abort)
+            self._loop.call_later(LINGER_MS / 1_000, self._abort)
             self._transport.close()
 
     def abort(self) -> None:
         """End the connection without a word."""
         self._over(errors.ConnectionLost("this side has ended it"), EndCause.IN_ORDER)
-        if self._transport is not None:
-            self._transport.abort()
+        self._abort()
 
     def abort_soon(self) -> None:
         """Leave the last words a moment to be sent, and no time to be taken."""
         if self._transport is None:
             self.gone.set()
         else:
-            self._loop.call_soon(self._transport.abort)
+            self._loop.call_soon(self._abort)
 
     def gone_if_never_made(self) -> None:
         """Note that there will be no connection, if none was made yet."""
         if self._transport is None:
             self._over(None, EndCause.HANDSHAKE)
             self.gone.set()
+
+    def _go_on(self) -> None:
+        """Hand over what was put aside, in a turn of its own, and then read again."""
+        if self.is_over or not self._reading:
+            return
+        assert self._transport is not None
+        if not self._aside:
+            self._transport.resume_reading()
+        elif not self._is_handing:
+            self._is_handing = True
+            self._loop.call_soon(self._hand_aside)
+
+    def _hand_aside(self) -> None:
+        self._is_handing = False
+        aside, self._aside = self._aside, []
+        self._hand(aside)
+        self._go_on()
+
+    def _abort(self) -> None:
+        # asyncio fails to abort a connection that is gone.
+        if self._transport is not None and not self.gone.is_set():
+            self._transport.abort()
 
     def _check_alive(self) -> None:
         if self.is_over:
@@ -307,12 +347,20 @@ class Connection(asyncio.BufferedProtocol):
     def _write(self, body: bytes) -> None:
         assert self._transport is not None
         self._sent_s = self._loop.time()
-        self._transport.write(socket_framing.headed(body))
+        if len(body) < JOINED_BYTES_MAX:
+            self._transport.write(socket_framing.headed(body))
+        else:  # one more call of the system costs less than a copy
+            self._transport.write(socket_framing.head(body))
+            self._transport.write(body)
 
     def _hand(self, messages: list[Message]) -> None:
+        """Hand messages over, up to the one at which the taker has enough."""
         try:
-            for message in messages:
+            for at, message in enumerate(messages):
                 if self.is_over:
+                    return
+                if not self._reading:
+                    self._aside += messages[at:]
                     return
                 self._take(message)
         except errors.FormatError as fault:
@@ -365,6 +413,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._halves is not None:
             self._halves.hold(self, 0)
         self.incoming.drop()
+        self._aside.clear()
         self._writable.set()
         self.taker.ended()
 

@@ -8,7 +8,13 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from zonekeeper.wire.socket.connection import Connection, ConnectionTimes, HalfMessages, Message
+from zonekeeper.wire.socket.connection import (
+    Connection,
+    ConnectionTimes,
+    HalfMessages,
+    Message,
+    Taker,
+)
 
 QUEUE_BYTES: Final = 1 << 20
 QUEUE_MESSAGES: Final = 256
@@ -36,6 +42,16 @@ class QueuedPipe:
     def ended(self) -> None:
         """Let the reader hear of the end."""
         self._changed.set()
+
+    def writable(self) -> None:
+        """Do nothing: ``send`` waits for this by itself."""
+
+    def hand_over(self, taker: Taker) -> None:
+        """Let another taker have what is queued, and all that comes."""
+        left = list(self._messages)
+        self._messages.clear()
+        self._bytes = 0
+        self.connection.pass_to(taker, left)
 
     async def send(self, message: bytes) -> None:
         """Send a message; waits while the peer takes nothing."""

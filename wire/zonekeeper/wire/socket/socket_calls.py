@@ -112,6 +112,9 @@ class ServedCalls:
         """Let the calls end: their client has gone."""
         self.over.set()
 
+    def writable(self) -> None:
+        """Do nothing: callers wait for this by themselves."""
+
     def _begin(self, begun: CallBegun) -> None:
         number = begun.number
         if number in self._calls or number in self._tails:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.placement.base.chance import Chance
+from zonekeeper.wire.contract.inlets import FlatWay, Inlet
 from zonekeeper.wire.contract.links import LinkSettings
 from zonekeeper.wire.contract.pipes import StreamKind
 from zonekeeper.wire.formats import bookie_names, errors, socket_framing, socket_messages
@@ -31,6 +32,7 @@ from zonekeeper.wire.link import patience
 from zonekeeper.wire.link.stream_link import StreamLink
 from zonekeeper.wire.socket.asked_calls import AskedCalls
 from zonekeeper.wire.socket.connection import ConnectionTimes, Message
+from zonekeeper.wire.socket.flat_stream import FlatStream
 from zonekeeper.wire.socket.queued_pipe import QueuedPipe
 from zonekeeper.wire.socket.socket_tls import SocketTls
 
@@ -276,6 +278,13 @@ class _ClientPipe:
 
     async def answered_by(self) -> WireVersions | None:
         return self._speaks
+
+    def attach(self, inlet: Inlet) -> FlatWay | None:
+        assert self._pipe is not None, "a stream is attached after it was heard"
+        stream = FlatStream(self._pipe.connection)
+        stream.begin(inlet)
+        self._pipe.hand_over(stream)
+        return stream
 
     def cancel(self) -> None:
         self._cancelled = True

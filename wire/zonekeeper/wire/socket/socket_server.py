@@ -41,6 +41,7 @@ from zonekeeper.wire.socket.connection import (
     EndCause,
     HalfMessages,
 )
+from zonekeeper.wire.socket.flat_stream import FlatStream
 from zonekeeper.wire.socket.queued_pipe import QueuedPipe
 from zonekeeper.wire.socket.socket_tls import SocketTls
 
@@ -208,8 +209,11 @@ class SocketServer:
             raise _RefusedError(error, EndCause.HANDSHAKE) from late
         match greeting.kind:
             case ConnectionKind.APPEND:
-                connection.greeted(pipe, socket_framing.MESSAGE_BYTES_MAX)
-                await self._host.serve_appends(pipe, version)
+                stream = FlatStream(connection)
+                with self._host.appending(stream, version) as inlet:
+                    stream.begin(inlet)
+                    connection.greeted(stream, socket_framing.MESSAGE_BYTES_MAX)
+                    await stream.over()
             case ConnectionKind.READ:
                 connection.greeted(pipe, socket_framing.MESSAGE_BYTES_MAX)
                 await self._host.serve_reads(pipe, version)
