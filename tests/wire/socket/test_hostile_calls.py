@@ -1,10 +1,12 @@
 """Clients that break a rule among calls and tails: each harms itself alone."""
 
+import asyncio
 import dataclasses
 
 import pytest
 
-from tests.support.raw_sockets import raw_socket
+from tests.support.raw_sockets import LIMIT_S, raw_socket
+from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, SocketWorld, opened
 from tests.wire.socket.hostile_world import (
     SOON_MS,
@@ -16,10 +18,13 @@ from tests.wire.socket.hostile_world import (
     soon,
     tail,
 )
+from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.wire.contract import messages
 from zonekeeper.wire.formats import carriers, errors, socket_messages
 from zonekeeper.wire.formats.socket_messages import (
     AnswerTaken,
     CallAnswer,
+    CallCancelled,
     CallEnd,
     ConnectionKind,
 )
@@ -143,3 +148,77 @@ async def test_what_was_never_sent_cannot_be_taken(world: SocketWorld) -> None:
         end = await peer.heard_end()
         assert end is not None
         assert end.detail == "an answer was taken that was never sent"
+
+
+class Ponders(ReferenceBookie):
+    """A bookie whose force lasts until its caller has gone."""
+
+    def __init__(self, bookie_id: BookieId, disk: Disk) -> None:
+        super().__init__(bookie_id, disk)
+        self.began, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def force(self, ledger_id: LedgerId) -> None:
+        self.began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+
+
+@pytest.mark.parametrize("how", ["cancelled", "gone", "late"])
+@played()
+async def test_a_call_ends_at_the_bookie_when_nobody_waits_for_it_any_more(
+    world: SocketWorld, how: str
+) -> None:
+    await world.crash()
+    world.bookie = bookie = Ponders(BOOKIE, world.disk)
+    await world.start()
+    request = messages.ledger(LedgerId(1)).SerializeToString()
+    async with asyncio.timeout(LIMIT_S), raw_socket(world.port) as peer:
+        await peer.greet(BOOKIE, ConnectionKind.CALLS)
+        peer.say(call(1, "Force", request, timeout_ms=50 if how == "late" else 0))
+        await bookie.began.wait()
+        if how == "cancelled":
+            peer.say(socket_messages.build(CallCancelled(number=1)))
+        elif how == "gone":
+            peer.close()
+        await bookie.ended.wait()
+        if how == "late":
+            said = socket_messages.parse(await peer.hear() or b"")
+            assert isinstance(said, CallEnd)
+            assert said.code == errors.Timeout.code
+
+
+@played()
+async def test_calls_above_the_limit_of_a_connection_are_refused_and_it_goes_on(
+    world: SocketWorld,
+) -> None:
+    await limited(world, dataclasses.replace(SocketLimits(), calls_max=2))
+    await world.crash()
+    world.bookie = Ponders(BOOKIE, world.disk)
+    await world.start()
+    request = messages.ledger(LedgerId(1)).SerializeToString()
+    async with raw_socket(world.port) as peer:
+        await peer.greet(BOOKIE, ConnectionKind.CALLS)
+        for number in range(3):
+            peer.say(call(number, "Force", request))
+        said = socket_messages.parse(await peer.hear() or b"")
+        assert isinstance(said, CallEnd)
+        assert (said.number, said.code) == (2, errors.TooManyRequests.code)
+        peer.say(socket_messages.build(CallCancelled(number=0)))
+        peer.say(call(5))
+        assert (await peer.hear() or b"").startswith(b"ZKAN")
+
+
+@played()
+async def test_a_caller_that_goes_away_is_told_to_the_bookie(world: SocketWorld) -> None:
+    await world.crash()
+    world.bookie = bookie = Ponders(BOOKIE, world.disk)
+    await world.start()
+    link = world.link()
+    calling = asyncio.ensure_future(link.force(LedgerId(1)))
+    async with asyncio.timeout(LIMIT_S):
+        await bookie.began.wait()
+        calling.cancel()
+        await bookie.ended.wait()
+        assert (await link.info()).bookie_id == BOOKIE, "on the same connection"

@@ -103,8 +103,7 @@ class ServedCalls:
                 if (untaken := self._untaken.get(number)) is not None:  # else: it has ended
                     untaken.taken()
             case CallCancelled(number=number):
-                if (task := self._calls.get(number) or self._tails.get(number)) is not None:
-                    task.cancel()
+                self._cancel(number)
             case said:
                 raise errors.BadRequest(f"{type(said).__name__} does not belong here")
 
@@ -124,7 +123,7 @@ class ServedCalls:
                 self._refuse(begun, f"{self._calls_max} calls of this connection are under way")
                 return
             self._calls[number] = task = self._tasks.create_task(self._answer(begun, call))
-            task.add_done_callback(lambda _: self._calls.pop(number))
+            task.add_done_callback(lambda done: self._left(number, done))
         elif (subscription := _SUBSCRIPTIONS.get(begun.name)) is not None:
             if len(self._tails) >= self._tails_max:
                 self._refuse(begun, f"this connection has {self._tails_max} tails")
@@ -132,14 +131,25 @@ class ServedCalls:
             self._untaken[number] = untaken = _Untaken()
             tail = self._tasks.create_task(self._follow(begun, subscription, untaken))
             self._tails[number] = tail
-            tail.add_done_callback(lambda _: self._left(number))
+            tail.add_done_callback(lambda done: self._left(number, done))
         else:
             error = errors.UnsupportedVersion(f"{begun.name[:40]!r} is no call that is known here")
             self._end(number, error)
 
-    def _left(self, number: int) -> None:
-        del self._tails[number]
-        del self._untaken[number]
+    def _cancel(self, number: int) -> None:
+        """End a call. It does not count any more: its client may begin another one at once."""
+        task = self._calls.pop(number, None) or self._tails.pop(number, None)
+        self._untaken.pop(number, None)
+        if task is not None:
+            task.cancel()
+
+    def _left(self, number: int, task: "asyncio.Task[None]") -> None:
+        """Forget a call that has ended, unless its number means another one by now."""
+        if self._calls.get(number) is task:
+            del self._calls[number]
+        elif self._tails.get(number) is task:
+            del self._tails[number]
+            del self._untaken[number]
 
     def _refuse(self, begun: CallBegun, why: str) -> None:
         self._end(begun.number, errors.TooManyRequests(f"{why}; nothing was done"))
