@@ -15,7 +15,7 @@ from grpc import aio
 
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId
 from zonekeeper.wire.contract.pipes import StreamKind
-from zonekeeper.wire.formats import carriers, entries, frames, openings
+from zonekeeper.wire.formats import bookie_names, carriers, entries, frames, openings
 from zonekeeper.wire.grpc import grpc_edge
 
 _WINDOW: Final = 1_000
@@ -71,7 +71,7 @@ async def opened(
     async with AsyncExitStack() as ends:
         pipes = []
         for bookie in opening.ensemble:
-            name = grpc_edge.name_of(bookie, instance)
+            name = bookie_names.name_of(bookie, instance)
             pipe = await _Pipe.opened(name, addresses[bookie], opening)
             ends.push_async_callback(pipe.close)
             pipes.append(pipe)
@@ -88,7 +88,7 @@ class _Pipe:
     @classmethod
     async def opened(cls, name: str, address: str, opening: openings.FragmentOpening) -> "_Pipe":
         channel = aio.insecure_channel(
-            address, options=grpc_edge.client_options(grpc_edge.bookie_of(name))
+            address, options=grpc_edge.client_options(bookie_names.bookie_of(name))
         )
         start: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
             grpc_edge.method_path(StreamKind.APPEND.value)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zonekeeper.client.base import errors
     from zonekeeper.client.base.config import ClientConfig
     from zonekeeper.client.base.counters import ClientCounters
+    from zonekeeper.client.base.ways import BookieWay
     from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
     from zonekeeper.metadata.stores.timeouts import Timeouts
     from zonekeeper.placement.base.digests import Digest
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from zonekeeper.wire.grpc.tls import TlsFiles
 
 __all__ = (
+    "BookieWay",
     "Client",
     "ClientConfig",
     "ClientCounters",
@@ -56,6 +58,7 @@ __all__ = (
 
 #: For each name, the module that defines it. A name that is a module maps to that module.
 _HOMES: Final = {
+    "BookieWay": "zonekeeper.client.base.ways",
     "Client": "zonekeeper.client.api.client",
     "ClientConfig": "zonekeeper.client.base.config",
     "ClientCounters": "zonekeeper.client.base.counters",

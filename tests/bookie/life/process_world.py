@@ -19,7 +19,8 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.wire.contract.links import BookieLink
-from zonekeeper.wire.grpc import grpc_edge, grpc_link, tls
+from zonekeeper.wire.formats import bookie_names
+from zonekeeper.wire.grpc import grpc_link, tls
 
 BOOKIE = BookieId("bk-a-4")
 INSTANCE = str(uuid.UUID(int=7))
@@ -142,7 +143,7 @@ async def linked(
 ) -> AsyncIterator[BookieLink]:
     async with asyncio.TaskGroup() as tasks:
         link = grpc_link.connect(
-            grpc_edge.name_of(BOOKIE, INSTANCE),
+            bookie_names.name_of(BOOKIE, INSTANCE),
             bookie.grpc,
             credentials=credentials,
             tasks=tasks,

@@ -45,7 +45,7 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.links import BookieLink
-from zonekeeper.wire.formats import carriers, errors, openings
+from zonekeeper.wire.formats import bookie_names, carriers, errors, openings
 from zonekeeper.wire.formats.openings import FragmentOpening
 from zonekeeper.wire.grpc import grpc_edge
 
@@ -108,7 +108,7 @@ class Hostile:
         open_stream: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
             grpc_edge.method_path("Append")
         )
-        name = grpc_edge.name_of(BOOKIE, INSTANCE)
+        name = bookie_names.name_of(BOOKIE, INSTANCE)
         stream = open_stream(metadata=grpc_edge.meant_for(name))
         assert isinstance(await stream.read(), bytes)
 
@@ -181,7 +181,7 @@ def log_bytes(world: World) -> int:
 
 def patient(bookie: Started) -> AbstractAsyncContextManager[BookieLink]:
     """A link that waits for an answer: the flood, and the machine, keep the bookie busy."""
-    return linked(BookieId(grpc_edge.name_of(BOOKIE, INSTANCE)), bookie.grpc)
+    return linked(BookieId(bookie_names.name_of(BOOKIE, INSTANCE)), bookie.grpc)
 
 
 async def a_newcomer_is_served(bookie: Started) -> None:

@@ -66,7 +66,7 @@ def own_zookeeper() -> Iterator[Ensemble]:
 async def write_a_ledger(address: str) -> None:
     store = await open_store(address)
     cluster = await found_clusters.open_cluster(store)
-    async with clients.over_grpc(cluster, PATIENT) as client:
+    async with clients.over_wire(cluster, PATIENT) as client:
         with contextlib.suppress(errors.WriterStopped):  # the recovery fences it
             async with client.create(password=PASSWORD) as writer:
                 await writer.append(PAYLOAD)

@@ -18,6 +18,7 @@ from zonekeeper.bookie.segments.arrivals import Sizes
 from zonekeeper.bookie.serving.service import BookieServer
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.base import errors
+from zonekeeper.client.base.ways import BookieWay
 from zonekeeper.metadata.bookies import cookie_store, registration
 from zonekeeper.metadata.cluster import cluster, policy_store
 from zonekeeper.metadata.formats import cookies, service_info
@@ -25,9 +26,11 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import BookieId, LedgerId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.policy.rules import Policy
-from zonekeeper.wire.grpc import grpc_edge
+from zonekeeper.wire.formats import bookie_names
+from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.socket.socket_server import SocketServer
 
 INSTANCE = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
 
@@ -42,9 +45,14 @@ async def no_front(zone: str, port: int) -> int:
 
 
 async def serve(
-    uri: str, zone: str, up: asyncio.Event, killed: asyncio.Event, front: Front = no_front
+    uri: str,
+    zone: str,
+    up: asyncio.Event,
+    killed: asyncio.Event,
+    front: Front = no_front,
+    has_lane: bool = False,
 ) -> None:
-    """Run a bookie until it is killed."""
+    """Run a bookie until it is killed; perhaps one that serves the socket lane, too."""
     files = MemoryFileSystem()
     storage = await running.open_storage(
         files, InlineDisk(), InlineDisk(), sizes=Sizes(segment_bytes=SEGMENT_BYTES)
@@ -57,9 +65,12 @@ async def serve(
         bookie = BookieServer(bookie_id, storage, boot_epoch=1, version="test", tasks=tasks)
         bookie.standing = life.standing_in(found)
         tasks.create_task(storage.run())
-        name = grpc_edge.name_of(bookie_id, found.instance)
-        server = GrpcServer(Host(bookie), "127.0.0.1:0", name=name, credentials=None)
+        name = bookie_names.name_of(bookie_id, found.instance)
+        host = Host(bookie)
+        server = GrpcServer(host, "127.0.0.1:0", name=name, credentials=None)
         await server.start()
+        lane = SocketServer(host, Address("127.0.0.1", 0), name=name, tls=None)
+        await lane.start()
         cookie = cookies.Cookie(
             bookie=bookie_id,
             journal_dirs=("/d",),
@@ -70,6 +81,8 @@ async def serve(
         await cookie_store.create(found, cookie)
         port = await front(zone, server.port)
         info = service_info.of_bookie("127.0.0.1", port, location, tls=False)
+        if has_lane:
+            info = info.with_socket(lane.port)
         registrar = registration.Registrar(found, bookie_id, info, session_timeout_ms=10_000)
         await registrar.register(registration.Mode.WRITABLE)
         up.set()
@@ -77,6 +90,7 @@ async def serve(
             await killed.wait()
         finally:
             await server.stop(0)
+            await lane.stop(0)
             await store.close()
             bookie.drain()
             storage.log.close()
@@ -84,9 +98,16 @@ async def serve(
 
 @asynccontextmanager
 async def cluster_of(
-    folder: Path, zones: str, front: Front = no_front, rules: Policy | None = None
+    folder: Path,
+    zones: str,
+    front: Front = no_front,
+    rules: Policy | None = None,
+    lanes: str = "",
 ) -> AsyncIterator[tuple[str, dict[str, asyncio.Event]]]:
-    """Give the cluster's address, and what kills the bookie of each zone."""
+    """Give the cluster's address, and what kills the bookie of each zone.
+
+    The bookies of the zones in ``lanes`` serve the socket lane, too.
+    """
     uri = f"sqlite://{folder / 'meta.db'}"
     store = await open_store(uri, PATIENT.store)
     made = await cluster.initialise(store, INSTANCE)
@@ -95,7 +116,7 @@ async def cluster_of(
     async with asyncio.TaskGroup() as tasks:
         for zone, killed in kills.items():
             up = asyncio.Event()
-            tasks.create_task(serve(uri, zone, up, killed, front))
+            tasks.create_task(serve(uri, zone, up, killed, front, zone in lanes))
             await up.wait()
         try:
             yield uri, kills
@@ -105,10 +126,22 @@ async def cluster_of(
     await store.close()
 
 
-async def test_a_log_is_written_followed_and_recovered_over_sockets(tmp_path: Path) -> None:
-    config = dataclasses.replace(PATIENT, zone=ZoneName("a"))
+@pytest.mark.parametrize(
+    ("way", "lanes"),
+    [
+        (BookieWay.GRPC, "abc"),
+        (BookieWay.OFFERED, "abc"),
+        (BookieWay.OFFERED, "b"),
+        (BookieWay.OFFERED, ""),
+        (BookieWay.SOCKET, "abc"),
+    ],
+)
+async def test_a_log_is_written_followed_and_recovered_over_sockets(
+    tmp_path: Path, way: BookieWay, lanes: str
+) -> None:
+    config = dataclasses.replace(PATIENT, zone=ZoneName("a"), way=way)
     async with (
-        cluster_of(tmp_path, "abc") as (uri, kills),
+        cluster_of(tmp_path, "abc", lanes=lanes) as (uri, kills),
         clients.connect(uri, config) as first,
         clients.connect(uri, config) as second,
     ):

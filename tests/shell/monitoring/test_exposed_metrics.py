@@ -113,7 +113,7 @@ async def autorecovery_page(world: LiveWorld) -> str:
     store = await open_store(world.address)
     cluster = await found_clusters.open_cluster(store)
     try:
-        async with clients.over_grpc(cluster, ClientConfig()) as client:
+        async with clients.over_wire(cluster, ClientConfig()) as client:
             worker = Worker(name=BookieId("auto-1"), chance=random.Random(1), wall_ms=lambda: 1)
             process = Autorecovery(client, worker)
             async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as tasks:

@@ -20,7 +20,7 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.contract.pipes import StreamKind
-from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats import bookie_names, errors
 from zonekeeper.wire.grpc import grpc_edge, grpc_link
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.host import methods
@@ -223,7 +223,7 @@ async def test_all_that_a_bookies_id_may_consist_of_fits_into_the_header() -> No
 
 
 async def test_a_bookie_of_that_id_in_another_cluster_is_another_bookie() -> None:
-    ours, theirs = (grpc_edge.name_of(A, str(uuid.UUID(int=n))) for n in (1, 2))
+    ours, theirs = (bookie_names.name_of(A, str(uuid.UUID(int=n))) for n in (1, 2))
     bookie = ReferenceBookie(A, Disk())
     server = GrpcServer(Host(bookie), "127.0.0.1:0", name=theirs, credentials=None)
     await server.start()
@@ -253,7 +253,7 @@ async def test_a_bookie_of_that_id_in_another_cluster_is_another_bookie() -> Non
 async def test_s139_no_refusal_gives_the_name_that_would_have_been_right() -> None:
     """Each stranger repeats all that it was told, as the name that it means."""
     instance = str(uuid.UUID(int=2))
-    right = grpc_edge.name_of(A, instance)
+    right = bookie_names.name_of(A, instance)
     bookie = ReferenceBookie(A, Disk())
     server = GrpcServer(Host(bookie), "127.0.0.1:0", name=right, credentials=None)
     await server.start()
@@ -267,7 +267,7 @@ async def test_s139_no_refusal_gives_the_name_that_would_have_been_right() -> No
                     await start(metadata=guess).read()
                 told = (caught.value.details(), caught.value.trailing_metadata())
                 assert instance not in str(told)
-            knows = grpc_edge.meant_for(grpc_edge.name_of(B, instance))
+            knows = grpc_edge.meant_for(bookie_names.name_of(B, instance))
             with pytest.raises(aio.AioRpcError, match=f"{A} answers"):
                 await start(metadata=knows).read()
     finally:

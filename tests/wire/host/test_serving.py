@@ -216,3 +216,53 @@ def test_of_many_readers_who_catch_up_one_is_answered_in_a_turn_and_an_ack_betwe
         assert before_the_ack < readers // 2, "the ack came between the answers"
 
     asyncio.run(scenario())
+
+
+class Collected:
+    """An outlet that always has room, and keeps what is put."""
+
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+        self.has_room = True
+
+    def put(self, message: bytes) -> None:
+        self.messages.append(message)
+
+    def hold(self) -> None:
+        raise AssertionError("there is room")
+
+    def go_on(self) -> None:
+        raise AssertionError("nothing was held")
+
+
+@virtual_time.played
+async def test_after_its_end_a_stream_says_nothing_more() -> None:
+    bookie, outlet, writer = ReferenceBookie(BOOKIE, Disk()), Collected(), Writer(7)
+    with Host(bookie).appending(outlet, 1) as inlet:
+        inlet.taken(carriers.build([carriers.Open(number=0, opening=writer.opening())]))
+        await asyncio.sleep(1)
+        bookie.held = True
+        inlet.taken(carriers.build([carriers.Append(number=1, frame=writer.frame(b"x"))]))
+        await asyncio.sleep(1)
+        assert len(outlet.messages) == 2, "a Hello, and the opening's ack"
+    bookie.release()
+    await asyncio.sleep(1)
+    assert len(outlet.messages) == 2
+
+
+@virtual_time.played
+async def test_acks_wait_while_there_is_no_room_and_leave_when_there_is() -> None:
+    bookie, outlet, writer = ReferenceBookie(BOOKIE, Disk()), Collected(), Writer(7)
+    with Host(bookie).appending(outlet, 1) as inlet:
+        inlet.taken(carriers.build([carriers.Open(number=0, opening=writer.opening())]))
+        await asyncio.sleep(1)
+        outlet.has_room = False
+        for number in (1, 2):
+            frame = writer.frame(b"x")
+            inlet.taken(carriers.build([carriers.Append(number=number, frame=frame)]))
+            await asyncio.sleep(1)
+        assert len(outlet.messages) == 2
+        outlet.has_room = True
+        inlet.has_room_again()
+        (*_, last) = outlet.messages
+        assert carriers.parse(last) == (carriers.Acked(number=1, last=2),)

@@ -5,7 +5,9 @@ import pytest
 from tests.wire.link import worlds
 
 
-@pytest.fixture(params=[worlds.TwinWorld, worlds.GrpcWorld], ids=["twin", "grpc"])
+@pytest.fixture(
+    params=[worlds.TwinWorld, worlds.GrpcWorld, worlds.SocketWorld], ids=["twin", "grpc", "socket"]
+)
 def run(request: pytest.FixtureRequest) -> worlds.Run:
-    world: type[worlds.TwinWorld | worlds.GrpcWorld] = request.param
+    world: type[worlds.TwinWorld | worlds.GrpcWorld | worlds.SocketWorld] = request.param
     return world.run

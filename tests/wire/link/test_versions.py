@@ -17,6 +17,7 @@ from tests.wire.link.worlds import (
     PATIENT,
     GrpcWorld,
     Outcomes,
+    SocketWorld,
     TwinWorld,
     World,
     Writer,
@@ -34,7 +35,7 @@ NEXT = WireVersions(1, 2)
 #: A release that no longer speaks what the one before this issue spoke.
 LATER = WireVersions(2, 3)
 
-KINDS: list[type[World]] = [GrpcWorld, TwinWorld]
+KINDS: list[type[World]] = [GrpcWorld, SocketWorld, TwinWorld]
 
 
 def sides(

@@ -1,15 +1,15 @@
-"""One bookie, and links to it: over gRPC on the loopback, or over the network in memory.
+"""One bookie, and links to it: over gRPC or the socket lane on the loopback, or in memory.
 
 A scenario is a coroutine function of a ``World``; it says what must hold for every transport, so it
-knows neither of the two.
+knows none of the three.
 """
 
 import asyncio
 import functools
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from tests.support import playing, virtual_time
@@ -18,14 +18,16 @@ from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.inlets import Inlet, Outlet
 from zonekeeper.wire.contract.links import AppendLane, BookieLink, LinkSettings
-from zonekeeper.wire.contract.pipes import Pipe
 from zonekeeper.wire.formats import carriers, digests, entries, errors, frames, openings, versions
+from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.formats.frames import Flags, Frame
 from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.grpc import grpc_link, grpc_server, tls
 from zonekeeper.wire.host.serving import Host, HostLimits
 from zonekeeper.wire.link.stream_link import StreamLink
+from zonekeeper.wire.socket import socket_link, socket_server
 from zonekeeper.wire.twin import twin
 
 BOOKIE: Final = BookieId("rack-a-0")
@@ -60,11 +62,15 @@ async def linked(
             await link.close()
 
 
-class CountingPipe:
-    """A pipe of a host that counts the items that came, and those that left."""
+class CountedStream:
+    """An Append stream of a host, of which the items that came, and those that left, are counted.
 
-    def __init__(self, pipe: Pipe) -> None:
-        self._pipe = pipe
+    It stands between the host's stream and the transport, on both ways.
+    """
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self.inlet: Inlet | None = None
         self.came = self.left = 0
         #: The version bytes of the carriers that came and left.
         self.versions: set[int] = set()
@@ -81,18 +87,32 @@ class CountingPipe:
             self._more.clear()
             await self._more.wait()
 
-    async def send(self, message: bytes) -> None:
-        await self._pipe.send(message)
+    @property
+    def has_room(self) -> bool:
+        return self._outlet.has_room
+
+    def put(self, message: bytes) -> None:
+        self._outlet.put(message)
         self.versions.add(message[4])
         self.left += int.from_bytes(message[16:20], "big")
 
-    async def receive(self) -> bytes | None:
-        message = await self._pipe.receive()
-        if message is not None and message.startswith(carriers.MAGIC):
+    def hold(self) -> None:
+        self._outlet.hold()
+
+    def go_on(self) -> None:
+        self._outlet.go_on()
+
+    def taken(self, message: bytes | bytearray) -> None:
+        if message.startswith(carriers.MAGIC) and len(message) >= carriers.HEADER_BYTES:
             self.versions.add(message[4])
             self.came += int.from_bytes(message[16:20], "big")
             self._more.set()
-        return message
+        assert self.inlet is not None
+        self.inlet.taken(message)
+
+    def has_room_again(self) -> None:
+        assert self.inlet is not None
+        self.inlet.has_room_again()
 
 
 class WatchedHost(Host):
@@ -106,12 +126,16 @@ class WatchedHost(Host):
     ) -> None:
         super().__init__(bookie, limits, speaks=speaks)
         self.stream_ended = asyncio.Event()
-        self.pipes: list[CountingPipe] = []
+        self.pipes: list[CountedStream] = []
 
-    async def serve_appends(self, pipe: Pipe, wire_version: int = 1) -> None:
-        self.pipes.append(CountingPipe(pipe))
+    @contextmanager
+    def appending(self, outlet: Outlet, wire_version: int) -> Iterator[Inlet]:
+        counted = CountedStream(outlet)
+        self.pipes.append(counted)
         try:
-            await super().serve_appends(self.pipes[-1], wire_version)
+            with super().appending(counted, wire_version) as inlet:
+                counted.inlet = inlet
+                yield counted
         finally:
             self.stream_ended.set()
 
@@ -194,6 +218,57 @@ class GrpcWorld(World):
     @staticmethod
     def run(scenario: Callable[[World], Awaitable[None]]) -> None:
         asyncio.run(_play(GrpcWorld, scenario))
+
+
+class SocketWorld(World):
+    """The socket lane, on the loopback."""
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        super().__init__(tasks)
+        self.server: socket_server.SocketServer | None = None
+        self.port_limits = socket_server.SocketLimits()
+        self.figures = socket_server.SocketFigures()
+        self._address = Address("127.0.0.1", 0)
+
+    @property
+    def port(self) -> int:
+        """Where the bookie listens, or listened."""
+        return self._address.port
+
+    async def start(self) -> None:
+        self.host = WatchedHost(self.bookie, self.limits, self.speaks)
+        self.server = socket_server.SocketServer(
+            self.host,
+            self._address,
+            name=BOOKIE,
+            tls=None,
+            limits=self.port_limits,
+            figures=self.figures,
+        )
+        self._address = Address("127.0.0.1", self.server.port)
+        await self.server.start()
+
+    async def crash(self) -> None:
+        assert self.server is not None
+        await self.server.stop(0)
+        self.server = None
+
+    def connect(self, client: str, settings: LinkSettings) -> StreamLink:
+        return socket_link.connect(
+            socket_link.SocketPlace(name=BOOKIE, address=self._address, tls=None),
+            tasks=self.tasks,
+            chance=random.Random(client),
+            settings=settings,
+        )
+
+    async def close(self) -> None:
+        await super().close()
+        if self.server is not None:
+            await self.server.stop(0)
+
+    @staticmethod
+    def run(scenario: Callable[[World], Awaitable[None]]) -> None:
+        asyncio.run(_play(SocketWorld, scenario))
 
 
 class TwinWorld(World):

@@ -21,6 +21,8 @@ from zonekeeper.wire.formats.exposition import Family, labelled, single
 from zonekeeper.wire.running import looking, page_identity, process_figures, seam
 from zonekeeper.wire.running.looking import Page, Pages
 from zonekeeper.wire.running.page_identity import ProcessIdentity, ProcessKind
+from zonekeeper.wire.socket.connection import EndCause
+from zonekeeper.wire.socket.socket_server import SocketFigures
 
 
 @dataclass(slots=True)
@@ -36,6 +38,8 @@ class PagesView:
     collector: Collector | None = None
     own_record: OwnRecord | None = None
     store: MetadataStore | None = None
+    #: None as well: there is no socket lane.
+    socket: SocketFigures | None = None
 
     def pages(self) -> Pages:
         """Give all pages, by their paths."""
@@ -85,6 +89,8 @@ class PagesView:
             families += exposition.counted(
                 "zonekeeper_bookie_storage", self.begun.storage.counters, of_now=False
             )
+        if self.socket is not None:
+            families += _of_socket(self.socket)
         if self.collector is not None:
             collector = self.collector
             families += exposition.counted("zonekeeper_bookie_gc", collector.counters, of_now=False)
@@ -193,6 +199,20 @@ def _of_storage(begun: Begun, bookie: BookieServer) -> list[Family]:
         ),
         single("zonekeeper_bookie_disk_total_bytes", space.total_bytes, "Size of the device."),
         single("zonekeeper_bookie_disk_free_bytes", space.free_bytes, "Room on the device."),
+    ]
+
+
+def _of_socket(figures: SocketFigures) -> list[Family]:
+    return [
+        single(
+            "zonekeeper_bookie_socket_connections", figures.now, "Connections of the socket lane."
+        ),
+        labelled(
+            "zonekeeper_bookie_socket_connections_ended_total",
+            "cause",
+            {cause.value: figures.ended[cause] for cause in EndCause},
+            "Connections of the socket lane that have ended, by cause.",
+        ),
     ]
 
 

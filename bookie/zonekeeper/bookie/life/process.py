@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -54,8 +55,8 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import service_info
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.locations import Location
-from zonekeeper.wire.formats.addresses import Address
-from zonekeeper.wire.grpc import grpc_edge, tls
+from zonekeeper.wire.formats import bookie_names
+from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.host.serving import Host
@@ -63,6 +64,8 @@ from zonekeeper.wire.running import looking, running
 from zonekeeper.wire.running.processes import explained
 from zonekeeper.wire.running.readiness import ReadinessLines
 from zonekeeper.wire.running.running import StopRequest
+from zonekeeper.wire.socket.socket_server import SocketFigures, SocketServer
+from zonekeeper.wire.socket.socket_tls import SocketTls
 
 #: The name of the index's folder in the data folder.
 INDEX_NAME: Final = "index"
@@ -74,6 +77,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 TAIL_THREADS: Final = 2
 #: The time for the rest of a stop, beside the drain: registration, links and disks.
 CLOSE_LIMIT_S: Final = 20.0
+_TLS_FLAGS: Final = "--tls-authority, --tls-certificate, --tls-key"
 
 _logger = logging.getLogger(__name__)
 
@@ -127,7 +131,7 @@ class _Process:
             http_port = await stack.enter_async_context(
                 looking.served(self._view.pages(), settings.http)
             )
-        _check_free(settings.listen)
+        _check_free(settings)
         credentials = _credentials(settings.tls)
         ground = await self._ground(stack)
         cluster = await joining.join(settings.metadata)
@@ -163,10 +167,10 @@ class _Process:
             housekeeping = self._keep_house(cluster, begun, bookie, ground, tasks)
             host = Host(MeasuredBookie(bookie, self._view.measures))
             begun.storage.memory.on_forgetting = host.forgotten
-            name = grpc_edge.name_of(settings.bookie_id, cluster.instance)
-            async with _served(host, settings.listen, name, credentials) as port:
+            name = bookie_names.name_of(settings.bookie_id, cluster.instance)
+            async with self._served(host, name, credentials, http_port) as ports:
                 self._conditions.met(life.SERVING)
-                registrar = self._registrar(cluster, begun, port, http_port)
+                registrar = self._registrar(cluster, begun, ports)
                 room = RoomPublisher(
                     registrar, begun.storage.room, now_ms=_now_ms, machine=await _machine()
                 )
@@ -181,7 +185,7 @@ class _Process:
                 housekeeping += self._telling(cluster, begun, bookie, tasks)
                 await presence.begun.wait()
                 await naming.begun.wait()
-                self._say_ready(begun, port, http_port, naming.trouble)
+                self._say_ready(begun, ports, naming.trouble)
                 housekeeping.append(tasks.create_task(ReadinessLines(self._view.missing).run()))
                 await self._stop.heard()
                 for task in (keeping, *housekeeping):
@@ -221,15 +225,16 @@ class _Process:
             },
         )
 
-    def _say_ready(self, begun: Begun, port: int, http_port: int, unnamed: str | None) -> None:
+    def _say_ready(self, begun: Begun, ports: "_Ports", unnamed: str | None) -> None:
         settings = self._settings
         unused = f", gets no ledgers: {unnamed}" if unnamed else ""
+        lane = "" if ports.socket is None else f"socket {settings.advertise}:{ports.socket}, "
         self._announce(
             f"ready: bookie {settings.bookie_id} at {begun.cookie.location}, "
-            f"grpc {settings.advertise}:{port}, http {settings.http.host}:{http_port}, "
-            f"boot {begun.boot_epoch}{unused}"
+            f"grpc {settings.advertise}:{ports.grpc}, {lane}"
+            f"http {settings.http.host}:{ports.http}, boot {begun.boot_epoch}{unused}"
         )
-        address = f"{settings.advertise}:{port}"
+        address = f"{settings.advertise}:{ports.grpc}"
         _logger.info("ready: serving clients at %s%s", address, unused, extra={"address": address})
 
     async def _ground(self, stack: AsyncExitStack) -> BookieGround:
@@ -319,15 +324,47 @@ class _Process:
         )
         return [tasks.create_task(own.follow()), tasks.create_task(telling.run(self._looked))]
 
-    def _registrar(self, cluster: Cluster, begun: Begun, port: int, http_port: int) -> Registrar:
+    @asynccontextmanager
+    async def _served(
+        self, host: Host, name: str, credentials: grpc.ServerCredentials | None, http_port: int
+    ) -> AsyncIterator["_Ports"]:
+        """Serve clients over gRPC, and over the socket lane if there is one; give all ports."""
+        server = GrpcServer(host, str(self._settings.listen), name=name, credentials=credentials)
+        await server.start()
+        try:
+            async with self._socket_served(host, name) as socket_port:
+                yield _Ports(grpc=server.port, socket=socket_port, http=http_port)
+        finally:
+            await server.stop(SERVER_GRACE_MS)
+
+    @asynccontextmanager
+    async def _socket_served(self, host: Host, name: str) -> AsyncIterator[int | None]:
+        """Serve the socket lane, if there is one; give its port."""
+        address, files = self._settings.listen_socket, self._settings.tls
+        if address is None:
+            yield None
+            return
+        self._view.socket = figures = SocketFigures()
+        with explained(_TLS_FLAGS):
+            encryption = None if files is None else SocketTls(files, serving=True)
+        server = SocketServer(host, address, name=name, tls=encryption, figures=figures)
+        await server.start()
+        try:
+            yield server.port
+        finally:
+            await server.stop(SERVER_GRACE_MS)
+
+    def _registrar(self, cluster: Cluster, begun: Begun, ports: "_Ports") -> Registrar:
         info = service_info.of_bookie(
             self._settings.advertise,
-            port,
+            ports.grpc,
             _location(begun),
             tls=self._settings.tls is not None,
-            http_port=http_port,
+            http_port=ports.http,
             boot_epoch=begun.boot_epoch,
         )
+        if ports.socket is not None:
+            info = info.with_socket(ports.socket)
         session_ms = cluster.store.session_timeout_ms
         return Registrar(cluster, begun.cookie.bookie, info, session_timeout_ms=session_ms)
 
@@ -344,6 +381,15 @@ class _Process:
                 f"{storage.log.waiting_bytes} bytes were not written within --drain-timeout "
                 f"({limit_ms} ms) and were not acknowledged; is the disk still there?"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ports:
+    """The ports that the bookie serves at; None: it has no socket lane."""
+
+    grpc: int
+    socket: int | None
+    http: int
 
 
 def _location(begun: Begun) -> Location:
@@ -380,19 +426,7 @@ def _credentials(files: TlsFiles | None) -> grpc.ServerCredentials | None:
     try:
         return tls.server_credentials(files)
     except (OSError, ValueError) as error:
-        raise OSError(f"--tls-authority, --tls-certificate, --tls-key: {error}") from error
-
-
-@asynccontextmanager
-async def _served(
-    host: Host, address: Address, name: str, credentials: grpc.ServerCredentials | None
-) -> AsyncIterator[int]:
-    server = GrpcServer(host, str(address), name=name, credentials=credentials)
-    await server.start()
-    try:
-        yield server.port
-    finally:
-        await server.stop(SERVER_GRACE_MS)
+        raise OSError(f"{_TLS_FLAGS}: {error}") from error
 
 
 @asynccontextmanager
@@ -404,8 +438,12 @@ async def _disk(name: str, threads: int) -> AsyncIterator[ThreadDisk]:
         await disk.close()
 
 
-def _check_free(address: Address) -> None:
+def _check_free(settings: BookieSettings) -> None:
     """Refuse a port that is taken before anything is changed."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    with explained(f"--listen: cannot listen on {address}"):
-        socket.create_server((address.bare_host, address.port), family=family).close()
+    wanted = {"--listen": settings.listen, "--listen-socket": settings.listen_socket}
+    for flag, address in wanted.items():
+        if address is None:
+            continue
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        with explained(f"{flag}: cannot listen on {address}"):
+            socket.create_server((address.bare_host, address.port), family=family).close()

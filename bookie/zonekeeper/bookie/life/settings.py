@@ -88,6 +88,14 @@ SETTINGS: Final = (
         help="Where to serve clients; port 0 takes a free one.",
     ),
     Setting(
+        name="listen-socket",
+        variable=seam.LISTEN_SOCKET,
+        shown_as="HOST:PORT",
+        otherwise="no socket lane",
+        help="Where to serve clients over the socket lane, beside --listen; port 0 takes a free "
+        "one. TLS and --advertise are those of --listen.",
+    ),
+    Setting(
         name="advertise",
         variable=seam.ADVERTISE,
         shown_as="HOST",
@@ -211,6 +219,8 @@ class BookieSettings:
     journal: Path | None
     ledger_dirs: tuple[Path, ...]
     listen: Address
+    #: None: there is no socket lane.
+    listen_socket: Address | None
     #: What others connect to.
     advertise: str
     http: Address
@@ -250,6 +260,7 @@ def parse(
         journal=given.optional("journal", _folder),
         ledger_dirs=given.optional("ledger-dirs", _folders) or (),
         listen=listen,
+        listen_socket=given.optional("listen-socket", addresses.parse),
         advertise=_advertised(given, listen),
         http=given.read("http", addresses.parse),
         tls=_tls(given, bookie_id),

@@ -1,7 +1,7 @@
 """A client of one cluster: create, open, delete and list ledgers.
 
 ``connect`` is for applications: it opens the metadata store at an address, and reaches bookies over
-gRPC. ``on`` gives the same client over any store and any links.
+gRPC or the socket lane. ``on`` gives the same client over any store and any links.
 """
 
 import asyncio
@@ -21,12 +21,13 @@ from zonekeeper.client.api.making import Making
 from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import arguments, boundary, errors, forks, time_limits
-from zonekeeper.client.base.config import ClientConfig, own_zone
+from zonekeeper.client.base.config import ClientConfig, own_way, own_zone
 from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.base.tasks import Tasks
+from zonekeeper.client.bookies import wire_links
 from zonekeeper.client.bookies.bookies import Bookies
-from zonekeeper.client.bookies.grpc_links import GrpcLinks
 from zonekeeper.client.bookies.link_pool import LinkFactory, LinkPool
+from zonekeeper.client.bookies.wire_links import WireLinks
 from zonekeeper.client.sessions.creations import Creations
 from zonekeeper.client.sessions.owner import Owner
 from zonekeeper.client.sessions.presence import WriterPresence
@@ -52,7 +53,6 @@ from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.formats import digests, entries
-from zonekeeper.wire.grpc import tls
 
 #: The keys of custom metadata that are not an application's, and what they say.
 _TAKEN: Final = {
@@ -95,23 +95,24 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
                 cluster = await open_cluster(store)
         except (NotAClusterError, ForeignRootError) as error:
             raise errors.ClusterNotReady(str(error)) from error
-        async with over_grpc(cluster, config) as client:
+        async with over_wire(cluster, config) as client:
             yield client
     finally:
         await store.close()
 
 
 @asynccontextmanager
-async def over_grpc(cluster: Cluster, config: ClientConfig) -> AsyncIterator["Client"]:
+async def over_wire(cluster: Cluster, config: ClientConfig) -> AsyncIterator["Client"]:
     """Give a client over a cluster that is open already; ``config.store`` is not used."""
     forks.connecting()
     surroundings = _real()
-    credentials = None if config.tls is None else tls.ClientCredentials(config.tls)
+    way, encryption = own_way(config), wire_links.secrets(config.tls)
 
-    def links(tasks: asyncio.TaskGroup) -> GrpcLinks:
-        return GrpcLinks(
+    def links(tasks: asyncio.TaskGroup) -> WireLinks:
+        return WireLinks(
             cluster,
-            credentials=credentials,
+            way=way,
+            encryption=encryption,
             settings=config.links,
             tasks=tasks,
             chance=surroundings.chance,

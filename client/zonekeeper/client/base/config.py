@@ -11,6 +11,7 @@ from types import NoneType
 from typing import Final
 
 from zonekeeper.client.base import arguments
+from zonekeeper.client.base.ways import BookieWay
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.wire.contract.links import LinkSettings
@@ -18,6 +19,8 @@ from zonekeeper.wire.grpc.tls import TlsFiles
 
 #: The environment variable that names the process's zone if ``ClientConfig.zone`` is None.
 ZONE_VARIABLE: Final = "ZONEKEEPER_ZONE"
+#: The environment variable that names the way to bookies if ``ClientConfig.way`` is None.
+WAY_VARIABLE: Final = "ZONEKEEPER_WAY"
 
 #: ``least <= value <= most`` for each number; most None: no upper bound.
 _BOUNDS: Final[Mapping[str, tuple[int, int | None]]] = {
@@ -48,6 +51,9 @@ class ClientConfig:
     read_bytes: int = 2 << 20
     #: How long ``connect`` waits until the cluster's policy and bookies are known.
     start_timeout_ms: int = 10_000
+    #: Over what bookies are reached. None: ``ZONEKEEPER_WAY`` says it (``grpc``, ``socket`` or
+    #: ``offered``). Without either it is gRPC.
+    way: BookieWay | None = None
     links: LinkSettings = field(default_factory=LinkSettings)
     store: Timeouts = field(default_factory=Timeouts)
     #: None: no connection is encrypted, and no bookie has to prove its identity.
@@ -60,6 +66,7 @@ class ClientConfig:
         for name, (least, most) in _BOUNDS.items():
             arguments.check_whole(name, getattr(self, name), least, most)
         arguments.check_kind("zone", self.zone, str, NoneType)
+        arguments.check_kind("way", self.way, BookieWay, NoneType)
         arguments.check_kind("links", self.links, LinkSettings)
         arguments.check_kind("store", self.store, Timeouts)
         arguments.check_kind("tls", self.tls, TlsFiles, NoneType)
@@ -72,3 +79,20 @@ def own_zone(config: ClientConfig) -> ZoneName | None:
         return ZoneName(config.zone)
     named = os.environ.get(ZONE_VARIABLE)
     return ZoneName(named) if named else None
+
+
+def own_way(config: ClientConfig) -> BookieWay:
+    """Give the way to bookies: the setting, else the environment variable, else gRPC.
+
+    Raises ValueError if the variable names no way.
+    """
+    if config.way is not None:
+        return config.way
+    named = os.environ.get(WAY_VARIABLE)
+    if not named:
+        return BookieWay.GRPC
+    try:
+        return BookieWay(named)
+    except ValueError as error:
+        ways = ", ".join(way.value for way in BookieWay)
+        raise ValueError(f"{WAY_VARIABLE}={named!r}: must be one of {ways}") from error

@@ -4,7 +4,8 @@
     7 properties *   {1 key, 2 value}
 
 This is the value of a bookie's node under ``available``. A bookie of ours has the endpoint
-``bookie`` with the protocol ``zonekeeper-grpc``; a registration without it is foreign. The location
+``bookie`` with the protocol ``zonekeeper-grpc``; a registration without it is foreign. One that
+serves the socket lane has one more, ``socket``, which older clients do not look for. The location
 in the properties is a copy for people to read: the authority is the cookie.
 
 A property is a text that readers may ignore, Apache's and older ones of ours. So the room of a
@@ -33,6 +34,9 @@ from zonekeeper.placement.base.locations import Location
 
 BOOKIE: Final = "bookie"
 GRPC: Final = "zonekeeper-grpc"
+#: The endpoint of the socket lane, and its protocol.
+SOCKET: Final = "socket"
+SOCKET_LANE: Final = "zonekeeper-socket"
 TLS: Final = "tls"
 #: The endpoint of the pages for looking; Apache uses the same name.
 HTTP_SERVER: Final = "httpserver"
@@ -131,6 +135,13 @@ class ServiceInfo:
         return next((e for e in self.endpoints if (e.id, e.protocol) == (BOOKIE, GRPC)), None)
 
     @property
+    def socket(self) -> Endpoint | None:
+        """The endpoint of the socket lane; None if the bookie has none."""
+        return next(
+            (e for e in self.endpoints if (e.id, e.protocol) == (SOCKET, SOCKET_LANE)), None
+        )
+
+    @property
     def http(self) -> Endpoint | None:
         """The endpoint of the pages for looking; None if there is none."""
         return next((e for e in self.endpoints if e.id == HTTP_SERVER), None)
@@ -160,6 +171,12 @@ class ServiceInfo:
         """The reasons for which the bookie says that it is read-only; empty: it says none."""
         version, _, text = self.properties.get(READ_ONLY_PROPERTY, "").partition(" ")
         return _reasons(text) if version == _REASONS_VERSION else ()
+
+    def with_socket(self, port: int) -> "ServiceInfo":
+        """Give the same service info with a socket lane at another port of our endpoint's host."""
+        assert self.bookie is not None, "a bookie of ours has its endpoint"
+        lane = replace(self.bookie, id=SOCKET, port=port, protocol=SOCKET_LANE)
+        return replace(self, endpoints=(*self.endpoints, lane))
 
     def with_room(self, room: PublishedRoom | None) -> "ServiceInfo":
         """Give the same service info with another room; None: the room is unknown."""
@@ -221,9 +238,8 @@ def of_bookie(
     boot_epoch: int | None = None,
 ) -> ServiceInfo:
     """Give the service info of a bookie of ours."""
-    endpoints = [
-        Endpoint(id=BOOKIE, host=host, port=port, protocol=GRPC, extensions=(TLS,) if tls else ())
-    ]
+    secured = (TLS,) if tls else ()
+    endpoints = [Endpoint(id=BOOKIE, host=host, port=port, protocol=GRPC, extensions=secured)]
     if http_port is not None:
         endpoints.append(Endpoint(id=HTTP_SERVER, host=host, port=http_port, protocol="http"))
     properties = {LOCATION_PROPERTY: str(location)}

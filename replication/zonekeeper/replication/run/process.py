@@ -79,7 +79,7 @@ async def _live(
             port = await stack.enter_async_context(looking.served(table, settings.http))
         cluster = await joining.join(settings.metadata)
         stack.push_async_callback(cluster.store.close)
-        client = await stack.enter_async_context(clients.over_grpc(cluster, config))
+        client = await stack.enter_async_context(clients.over_wire(cluster, config))
         worker = Worker(
             name=settings.name, chance=chance, wall_ms=_wall_ms, workers=settings.workers
         )

@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine
 from typing import Protocol
 
 from zonekeeper.wire.formats import errors
-from zonekeeper.wire.formats.versions import WireVersions
 
 
 class StreamKind(enum.Enum):
@@ -26,20 +25,8 @@ class Pipe(Protocol):
         """Send a message; waits while the network has no room. Raises if the stream is gone."""
         ...
 
-    async def receive(self) -> bytes | None:
+    async def receive(self) -> bytes | bytearray | None:
         """Wait for a message; None if the peer ended the stream without an error."""
-        ...
-
-
-class ClientPipe(Pipe, Protocol):
-    """The end of the peer that started the stream."""
-
-    async def answered_by(self) -> WireVersions | None:
-        """Give what the bookie speaks; None: it does not say. Only after a message has come."""
-        ...
-
-    def cancel(self) -> None:
-        """End the stream at once, for both sides; does nothing if it has ended."""
         ...
 
 

@@ -205,10 +205,10 @@ def build(items: Iterable[Item], wire_version: int = 1) -> bytes:
     return b"".join((before, summed, *parts))
 
 
-def parse(data: bytes, wire_version: int = 1) -> tuple[Item, ...]:
+def parse(data: bytes | bytearray, wire_version: int = 1) -> tuple[Item, ...]:
     """Check a carrier and all its frames, and give its items; raises ``FormatError``.
 
-    If anything in a carrier is wrong, nothing of it is used.
+    If anything in a carrier is wrong, nothing of it is used. The items share no memory with it.
     """
     count, frames_at = _parse_header(data, wire_version)
     source = _Frames(memoryview(data), frames_at)
@@ -222,7 +222,7 @@ def parse(data: bytes, wire_version: int = 1) -> tuple[Item, ...]:
     return tuple(result)
 
 
-def _parse_header(data: bytes, wire_version: int) -> tuple[int, int]:
+def _parse_header(data: bytes | bytearray, wire_version: int) -> tuple[int, int]:
     """Check the header and the checksum; give the number of items and where they end."""
     _START.check(data, later=wire_version - 1)
     size, count, frames_at = _AFTER_CRC.unpack_from(data, SUMMED_FROM)
@@ -235,7 +235,7 @@ def _parse_header(data: bytes, wire_version: int) -> tuple[int, int]:
     if not HEADER_BYTES <= frames_at <= size:
         raise _START.bad(Fault.LENGTH, f"frames begin at {frames_at} of {size}")
     expected = _START.crc(data)
-    if (found := checksums.value(data[SUMMED_FROM:frames_at])) != expected:
+    if (found := checksums.value(bytes(data[SUMMED_FROM:frames_at]))) != expected:
         raise _START.bad(Fault.CHECKSUM, f"{found:08x}, the header says {expected:08x}")
     if not 1 <= count <= ITEMS_MAX:
         raise _START.bad(Fault.COUNT, f"{count} items, the limit is {ITEMS_MAX}")
@@ -355,7 +355,7 @@ def _cut(detail: str) -> bytes:
     return detail.encode("utf-8", "replace")[:DETAIL_BYTES_MAX].decode("utf-8", "ignore").encode()
 
 
-def _parse_item(data: bytes, at: int, end: int, source: _Frames) -> tuple[Item, int]:
+def _parse_item(data: bytes | bytearray, at: int, end: int, source: _Frames) -> tuple[Item, int]:
     """Give the item that begins at ``at``, and where the next one begins."""
     fixed_at = at + _ITEM.size
     if fixed_at > end:
@@ -371,7 +371,8 @@ def _parse_item(data: bytes, at: int, end: int, source: _Frames) -> tuple[Item, 
         raise _START.bad(
             Fault.TRUNCATED, f"an item of {next_at - at} bytes at {at}, the end is {end}"
         )
-    raw = _Raw(kind, number, flags, word, data[fixed_at:tail_at], data[tail_at:next_at])
+    fixed, tail = bytes(data[fixed_at:tail_at]), bytes(data[tail_at:next_at])
+    raw = _Raw(kind, number, flags, word, fixed, tail)
     return parse_kind(raw, source), next_at
 
 

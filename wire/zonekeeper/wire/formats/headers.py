@@ -34,7 +34,7 @@ class HeaderStart:
         """Give the bytes before the checksummed ones, in a version so much later than ours."""
         return _BEFORE_CRC.pack(self.magic, self.version + later, 0, 0) + _CRC.pack(crc)
 
-    def check(self, data: bytes | memoryview, *, later: int = 0) -> None:
+    def check(self, data: bytes | bytearray | memoryview, *, later: int = 0) -> None:
         """Raise ``FormatError`` unless a whole header of this format and version begins here."""
         spoken = self.version + later
         if len(data) < self.header_bytes:
@@ -47,7 +47,7 @@ class HeaderStart:
         if zero or more_zero:
             raise self.bad(Fault.RESERVED, "bytes 5 to 7")
 
-    def crc(self, data: bytes | memoryview) -> int:
+    def crc(self, data: bytes | bytearray | memoryview) -> int:
         """Read the checksum of a header that was checked."""
         return int(_CRC.unpack_from(data, _BEFORE_CRC.size)[0])
 

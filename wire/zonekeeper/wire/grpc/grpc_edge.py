@@ -1,14 +1,7 @@
 """The agreement of both ends of a gRPC connection: names, limits, the bookie meant, and errors.
 
-An address is not a bookie: once a bookie is gone, another one may listen at its address, even one
-with the same id in another cluster. So each call and stream has a header that names the bookie that
-is meant, and its cluster. A bookie refuses a request that names another bookie, or none, before it
-does anything. For the client that bookie was then not reached. With TLS the certificate also says
-which bookie answers; a bookie requires the header all the same.
-
-Such a refusal never has the name that would have been right, because a peer could repeat it. A peer
-that named the right cluster is told the id of the bookie that answers, for the people who look for
-the fault: it could have made the name itself.
+Each call and stream has a header that names the bookie that is meant (``bookie_names``). With TLS
+the certificate also says which bookie answers; a bookie requires the header all the same.
 
 An error of ours crosses as its number in a trailer, with its text as the status message. A failure
 of gRPC itself becomes the error that claims no more than is known. Only ``_BY_STATUS`` decides
@@ -21,8 +14,7 @@ from typing import Final
 
 import grpc
 
-from zonekeeper.placement.base.ids import BookieId
-from zonekeeper.wire.formats import carriers, errors, versions
+from zonekeeper.wire.formats import bookie_names, carriers, errors, versions
 from zonekeeper.wire.formats.versions import WireVersions
 
 SERVICE: Final = "zonekeeper.wire.v1.Bookie"
@@ -78,20 +70,6 @@ def method_path(name: str) -> str:
     return f"/{SERVICE}/{name}"
 
 
-def name_of(bookie_id: BookieId, instance: str) -> str:
-    """Give a bookie's name, which no other bookie of any cluster has."""
-    return f"{bookie_id}@{instance}"
-
-
-def bookie_of(name: str) -> BookieId:
-    """Give the bookie's id in a name; an id has no ``@`` in it."""
-    return BookieId(name.partition("@")[0])
-
-
-def _instance_of(name: str) -> str:
-    return name.partition("@")[2]
-
-
 def meant_for(name: str) -> tuple[tuple[str, str]]:
     """Give the header of requests to the bookie of this name."""
     return ((BOOKIE_HEADER, name),)
@@ -116,14 +94,7 @@ def check_meant(name: str, found: Iterable[tuple[str, str | bytes]]) -> None:
             f"the header {BOOKIE_HEADER} is missing: it names the bookie that is meant; nothing "
             "was done; is the client older than the bookie?"
         )
-    if meant != {name}:
-        named = sorted(map(str, meant))
-        answers = "a bookie of another cluster"
-        if all(_instance_of(each) == _instance_of(name) for each in named):
-            answers = bookie_of(name)
-        raise errors.NotConnected(
-            f"{', '.join(named)} was meant, and {answers} answers; nothing was done"
-        )
+    bookie_names.check_meant(name, [str(each) for each in meant])
 
 
 def is_of_another(name: str, found: Iterable[tuple[str, str | bytes]]) -> bool:

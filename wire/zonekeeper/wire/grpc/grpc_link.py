@@ -25,9 +25,10 @@ import grpc
 from grpc import aio
 
 from zonekeeper.placement.base.chance import Chance
+from zonekeeper.wire.contract.inlets import NotFlat
 from zonekeeper.wire.contract.links import LinkSettings
 from zonekeeper.wire.contract.pipes import StreamKind
-from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats import bookie_names, errors
 from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.grpc import grpc_edge, tls
 from zonekeeper.wire.host.methods import Call, Q, R, Subscription
@@ -56,7 +57,7 @@ def connect(
     chance: Chance,
     settings: LinkSettings | None = None,
 ) -> StreamLink:
-    """Give a link to the bookie of this name (``grpc_edge.name_of``) at an address.
+    """Give a link to the bookie of this name (``bookie_names.name_of``) at an address.
 
     The link connects when it is first used. Raises NotConnected if no certificate could name the
     bookie. Without credentials nothing is encrypted, and any peer that claims to be that bookie is
@@ -64,12 +65,12 @@ def connect(
     """
     if credentials is not None:
         try:
-            tls.check_id(grpc_edge.bookie_of(name))
+            tls.check_id(bookie_names.bookie_of(name))
         except ValueError as error:
             raise errors.NotConnected(str(error)) from error
     settings = settings or LinkSettings()
     return StreamLink(
-        grpc_edge.bookie_of(name),
+        bookie_names.bookie_of(name),
         _GrpcTransport(name, address, credentials, settings.speaks),
         tasks=tasks,
         chance=chance,
@@ -104,7 +105,7 @@ class _GrpcTransport:
         self._closed = False
 
     def _new_way(self) -> _Way:
-        options = grpc_edge.client_options(grpc_edge.bookie_of(self._name))
+        options = grpc_edge.client_options(bookie_names.bookie_of(self._name))
         if self._credentials is None:
             return _Way(aio.insecure_channel(self._address, options=options))
         credentials = self._credentials.current()
@@ -185,7 +186,7 @@ class _GrpcTransport:
         return errors.NotConnected(f"at {self._address}: {error}")
 
 
-class _ClientPipe:
+class _ClientPipe(NotFlat):
     """A ``pipes.ClientPipe``."""
 
     def __init__(self, call: aio.StreamStreamCall[bytes, bytes], understood: _Understood) -> None:

@@ -23,7 +23,7 @@ import grpc
 from grpc import aio
 
 from zonekeeper.wire.contract.pipes import Pipe, StreamKind
-from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats import bookie_names, errors
 from zonekeeper.wire.grpc import grpc_edge
 from zonekeeper.wire.host import methods
 from zonekeeper.wire.host.methods import SpelledCall, SpelledSubscription
@@ -48,7 +48,7 @@ _Context = aio.ServicerContext[bytes, bytes]
 class GrpcServer:
     """Serves one host. The port is bound when this is made, and served after ``start``.
 
-    It serves only requests that mean the bookie of this name (``grpc_edge.name_of``).
+    It serves only requests that mean the bookie of this name (``bookie_names.name_of``).
     """
 
     def __init__(
@@ -238,7 +238,7 @@ def _handler(
         pipe, failure = _ServerPipe(context, crowd), None
         try:
             said = grpc_edge.spoken_by(context.invocation_metadata() or ())
-            pipe.wire_version = host.meet(said, grpc_edge.bookie_of(name))
+            pipe.wire_version = host.meet(said, bookie_names.bookie_of(name))
             await serve(pipe, context.peer())
         except errors.WireError as error:
             failure = error

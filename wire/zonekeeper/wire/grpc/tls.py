@@ -87,7 +87,7 @@ class ClientCredentials:
 
     def __init__(self, files: TlsFiles) -> None:
         """Raises OSError or ValueError for unusable files."""
-        self._kept = _Kept(files, _channel_credentials)
+        self._kept = MadeFromFiles(files, _channel_credentials)
 
     def current(self) -> grpc.ChannelCredentials:
         """Give the credentials for a new channel."""
@@ -100,7 +100,7 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
     The files are looked at for each connection. Raises OSError or ValueError for unusable files.
     """
-    kept = _Kept(files, _server_configuration)
+    kept = MadeFromFiles(files, _server_configuration)
 
     def renewed() -> grpc.ServerCertificateConfiguration | None:
         return kept.made if kept.renew() else None
@@ -112,7 +112,7 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
     )
 
 
-class _Kept(Generic[Made]):
+class MadeFromFiles(Generic[Made]):
     """A value that is made from files, and made again when they have changed."""
 
     def __init__(self, files: TlsFiles, make: Callable[[TlsFiles], Made]) -> None:
@@ -149,21 +149,21 @@ def _state(files: TlsFiles) -> tuple[tuple[int, int, int], ...]:
 
 def _channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(
-        root_certificates=_read(files.authority, "CERTIFICATE"),
-        private_key=_read(files.key, "PRIVATE KEY"),
-        certificate_chain=_read(files.certificate, "CERTIFICATE"),
+        root_certificates=read_pem(files.authority, "CERTIFICATE"),
+        private_key=read_pem(files.key, "PRIVATE KEY"),
+        certificate_chain=read_pem(files.certificate, "CERTIFICATE"),
     )
 
 
 def _server_configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguration:
     return grpc.ssl_server_certificate_configuration(
-        [(_read(files.key, "PRIVATE KEY"), _read(files.certificate, "CERTIFICATE"))],
-        root_certificates=_read(files.authority, "CERTIFICATE"),
+        [(read_pem(files.key, "PRIVATE KEY"), read_pem(files.certificate, "CERTIFICATE"))],
+        root_certificates=read_pem(files.authority, "CERTIFICATE"),
     )
 
 
-def _read(path: Path, kind: str) -> bytes:
-    """Read a PEM file; gRPC itself would only fail in a handshake, and would not name the file."""
+def read_pem(path: Path, kind: str) -> bytes:
+    """Read a PEM file; without this a handshake would fail, and nothing would name the file."""
     with path.open("rb") as file:
         data = file.read(_PEM_BYTES_MAX + 1)
     if len(data) > _PEM_BYTES_MAX:

@@ -26,8 +26,8 @@ of them gather for the next.
 import asyncio
 import dataclasses
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -35,6 +35,7 @@ from typing import Final
 
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.inlets import Inlet, Outlet, PipedOutlet
 from zonekeeper.wire.contract.pipes import Pipe, until_one_ends
 from zonekeeper.wire.formats import carriers, errors, openings, versions
 from zonekeeper.wire.formats.versions import WireVersions
@@ -103,13 +104,23 @@ class Host:
 
     async def serve_appends(self, pipe: Pipe, wire_version: int = 1) -> None:
         """Serve an Append stream until it ends; raises the error that ended it."""
-        stream = _AppendStream(self.bookie, self._limits, wire_version)
-        await pipe.send(self._hello(wire_version))
+        outlet = PipedOutlet()
+        with self.appending(outlet, wire_version) as stream:
+            await outlet.exchange(pipe, stream)
+
+    @contextmanager
+    def appending(self, outlet: Outlet, wire_version: int) -> Iterator[Inlet]:
+        """Give an Append stream, which lasts as long as the block, and greet on it.
+
+        After that it still gets answers from the bookie. They are dropped.
+        """
+        stream = _AppendStream(self.bookie, self._limits, wire_version, outlet)
+        outlet.put(self._hello(wire_version))
         self._appending[stream] = None
         try:
-            # After the stream's end it still gets answers from the bookie; they are dropped.
-            await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
+            yield stream
         finally:
+            stream.end()
             del self._appending[stream]
 
     def forgotten(self, ledger_id: LedgerId) -> None:
@@ -187,7 +198,7 @@ class _Budget:
             self._has_room.clear()
 
 
-def _items(message: bytes, wire_version: int) -> tuple[carriers.Item, ...]:
+def _items(message: bytes | bytearray, wire_version: int) -> tuple[carriers.Item, ...]:
     try:
         return carriers.parse(message, wire_version)
     except errors.FormatError as fault:
@@ -195,11 +206,26 @@ def _items(message: bytes, wire_version: int) -> tuple[carriers.Item, ...]:
 
 
 class _AppendStream:
-    """One Append stream; the ``service.Replies`` for the requests that came on it."""
+    """One Append stream; the ``service.Replies`` for the requests that came on it.
+
+    Acks leave in the turn of the loop in which the bookie gives them: it gives those of one sync
+    together. Refusals leave at the end of the turn, because each is given alone.
+    """
 
     def __init__(
-        self, bookie: service.BookieService, limits: HostLimits, wire_version: int
+        self,
+        bookie: service.BookieService,
+        limits: HostLimits,
+        wire_version: int,
+        outlet: Outlet,
     ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._outlet = outlet
+        self._is_over = False
+        #: Nothing is handed over: there is no room.
+        self._is_held = False
+        #: Answers are sent at the end of this turn of the loop.
+        self._is_answering = False
         self._bookie = bookie
         self._limits = limits
         self._wire_version = wire_version
@@ -216,23 +242,24 @@ class _AppendStream:
         self._refused: deque[carriers.Refused] = deque()
         #: The number of answers in the message that is being sent.
         self._leaving = 0
-        self._answered = asyncio.Event()
-        self._has_room = asyncio.Event()
-        self._has_room.set()
 
     @property
     def peer(self) -> object:
         return self
 
     def acked(self, numbers: Sequence[int]) -> None:
+        if self._is_over:
+            return
         for number in numbers:
             self._release(number)
             if self._opening and (ledger_id := self._opening.pop(number, None)) is not None:
                 self._open(ledger_id)
         self._acked.extend(numbers)
-        self._answered.set()
+        self._answer()
 
     def refused(self, number: int, error: errors.ProtocolError) -> None:
+        if self._is_over:
+            return
         self._release(number)
         self._opening.pop(number, None)
         self._refuse(number, error)
@@ -243,22 +270,27 @@ class _AppendStream:
         for number in [each for each, opens in self._opening.items() if opens == ledger_id]:
             del self._opening[number]
 
-    async def take_in(self, pipe: Pipe) -> None:
-        while (message := await pipe.receive()) is not None:
-            items = _items(message, self._wire_version)
-            admitted = [self._admit(item) for item in items]
-            if accepted := [item for item in admitted if item is not None]:
-                self._bookie.append(accepted, self)
-            await self._has_room.wait()
+    def taken(self, message: bytes | bytearray) -> None:
+        items = _items(message, self._wire_version)
+        admitted = [self._admit(item) for item in items]
+        if accepted := [item for item in admitted if item is not None]:
+            self._bookie.append(accepted, self)
 
-    async def answer(self, pipe: Pipe) -> None:
-        while True:
-            await self._answered.wait()
-            self._answered.clear()
-            while items := self._take_answers():
-                await pipe.send(carriers.build(items, self._wire_version))
-                self._leaving = 0
-                self._look_for_room()
+    def has_room_again(self) -> None:
+        self._answer()
+
+    def end(self) -> None:
+        """Drop all further answers."""
+        self._is_over = True
+
+    def _answer(self) -> None:
+        self._is_answering = False
+        while self._outlet.has_room and not self._is_over:
+            self._leaving = 0  # what was put before has left, or is the network's
+            if not (items := self._take_answers()):
+                break
+            self._outlet.put(carriers.build(items, self._wire_version))
+        self._look_for_room()
 
     def _open(self, ledger_id: LedgerId) -> None:
         self._opened[ledger_id] = None
@@ -305,15 +337,20 @@ class _AppendStream:
     def _look_for_room(self) -> None:
         answers = self._leaving + len(self._acked) + len(self._refused)
         limits = self._limits
-        if self._waiting_bytes <= limits.append_bytes_max and answers < limits.answers_max:
-            self._has_room.set()
-        else:
-            self._has_room.clear()
+        has_room = self._waiting_bytes <= limits.append_bytes_max and answers < limits.answers_max
+        if has_room and self._is_held:
+            self._is_held = False
+            self._outlet.go_on()
+        elif not has_room and not self._is_held:
+            self._is_held = True
+            self._outlet.hold()
 
     def _refuse(self, number: int, error: errors.ProtocolError) -> None:
         refused = carriers.Refused(number=number, code=error.code, detail=error.detail)
         self._refused.append(refused)
-        self._answered.set()
+        if not self._is_answering:
+            self._is_answering = True
+            self._loop.call_soon(self._answer)
         self._look_for_room()
 
     def _take_answers(self) -> list[carriers.Item]:

@@ -18,8 +18,9 @@ from typing import Protocol
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract import messages, service
+from zonekeeper.wire.contract.inlets import ClientPipe, Outlet, PipedOutlet
 from zonekeeper.wire.contract.links import AppendSink, LinkSettings
-from zonekeeper.wire.contract.pipes import ClientPipe, Pipe, StreamKind, until_one_ends
+from zonekeeper.wire.contract.pipes import Pipe, StreamKind, until_one_ends
 from zonekeeper.wire.formats import carriers, errors, versions
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.openings import FragmentOpening
@@ -194,17 +195,17 @@ class StreamLink:
         pipe = self._transport.stream(StreamKind.APPEND)
         try:
             hello, version = await self._greeting(pipe)
-            pending = asyncio.Event()
+            exchange = _Exchange(version)
             lanes = Lanes(
                 hello,
                 budget_bytes=self._settings.budget_bytes,
                 timeout_s=self._settings.append_timeout_ms / 1_000,
                 clock=self._loop.time,
-                on_pending=pending.set,
+                on_pending=exchange.wake,
                 wire_version=version,
             )
             ready(lanes)
-            await _serve(pipe, lanes, version, pending, partial(self._expire, lanes))
+            await exchange.run(pipe, lanes, partial(self._expire, lanes))
         finally:
             pipe.cancel()
 
@@ -213,10 +214,10 @@ class StreamLink:
         pipe = self._transport.stream(StreamKind.READ)
         try:
             _, version = await self._greeting(pipe)
-            pending = asyncio.Event()
-            asking = Asking(pending.set, wire_version=version)
+            exchange = _Exchange(version)
+            asking = Asking(exchange.wake, wire_version=version)
             ready(asking)
-            await _serve(pipe, asking, version, pending)
+            await exchange.run(pipe, asking)
         finally:
             pipe.cancel()
 
@@ -249,47 +250,72 @@ class StreamLink:
                 lanes.expire()
 
 
-async def _serve(
-    pipe: Pipe,
-    half: _Half,
-    version: int,
-    pending: asyncio.Event,
-    *others: Callable[[], Coroutine[None, None, None]],
-) -> None:
-    """Send and receive until either fails; then everything in this half gets its outcome."""
-    error: errors.ProtocolError = errors.ConnectionLost("the link was closed")
-    try:
-        await until_one_ends(
-            partial(_send, pipe, half, pending), partial(_hear, pipe, half, version), *others
-        )
-    except errors.ProtocolError as failure:
-        error = failure
-        raise
-    finally:
-        half.lost(error)
+class _Exchange:
+    """The ``inlets.Inlet`` of one half: it hands over what comes, and sends what is pending.
+
+    What becomes pending in one turn of the loop is sent at its end, together.
+    """
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._loop = asyncio.get_running_loop()
+        self._half: _Half | None = None
+        self._outlet: Outlet | None = None
+        self._is_woken = False
+
+    def wake(self) -> None:
+        """Note that something is pending."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon(self._send)
+
+    def taken(self, message: bytes | bytearray) -> None:
+        assert self._half is not None
+        self._half.received(_items(message, self._version))
+
+    def has_room_again(self) -> None:
+        self._send()
+
+    async def run(
+        self, pipe: ClientPipe, half: _Half, *others: Callable[[], Coroutine[None, None, None]]
+    ) -> None:
+        """Send and hear until either fails; then everything in this half gets its outcome."""
+        self._half = half
+        error: errors.ProtocolError = errors.ConnectionLost("the link was closed")
+        try:
+            if (way := pipe.attach(self)) is not None:
+                self._outlet = way
+                self._send()
+                await until_one_ends(way.over, *others)
+            else:
+                self._outlet = outlet = PipedOutlet()
+                self._send()
+                await outlet.exchange(pipe, self, *others)
+            raise errors.ConnectionLost("the bookie ended the stream")
+        except errors.ProtocolError as failure:
+            error = failure
+            raise
+        finally:
+            self._outlet = None
+            half.lost(error)
+
+    def _send(self) -> None:
+        self._is_woken = False
+        if (outlet := self._outlet) is None:
+            return
+        assert self._half is not None
+        while outlet.has_room and (carrier := self._half.next_carrier()) is not None:
+            outlet.put(carrier)
 
 
-async def _send(pipe: Pipe, half: _Half, pending: asyncio.Event) -> None:
-    while True:
-        await pending.wait()
-        pending.clear()
-        while (carrier := half.next_carrier()) is not None:
-            await pipe.send(carrier)
-
-
-async def _hear(pipe: Pipe, half: _Half, version: int) -> None:
-    while True:
-        half.received(_items(await _message(pipe), version))
-
-
-async def _message(pipe: Pipe) -> bytes:
+async def _message(pipe: Pipe) -> bytes | bytearray:
     message = await pipe.receive()
     if message is None:
         raise errors.ConnectionLost("the bookie ended the stream")
     return message
 
 
-def _items(message: bytes, version: int) -> tuple[carriers.Item, ...]:
+def _items(message: bytes | bytearray, version: int) -> tuple[carriers.Item, ...]:
     try:
         return carriers.parse(message, version)
     except errors.FormatError as fault:

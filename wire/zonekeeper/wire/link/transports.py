@@ -11,7 +11,8 @@ Every failure is raised as an error of ``wire.formats.errors``, and never as ano
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from zonekeeper.wire.contract.pipes import ClientPipe, StreamKind
+from zonekeeper.wire.contract.inlets import ClientPipe
+from zonekeeper.wire.contract.pipes import StreamKind
 from zonekeeper.wire.host.methods import Call, Q, R, Subscription
 
 

@@ -51,7 +51,15 @@ CHOSEN: Final[Mapping[str, fields.Kind]] = {
 #: What the operator sets itself, because pods, volumes and the policy follow from it.
 RESERVED: Final = (
     *("metadata", "id", "zone", "upgrade-domains", "data", "journal", "ledger-dirs"),
-    *("listen", "advertise", "http", "tls-authority", "tls-certificate", "tls-key"),
+    *(
+        "listen",
+        "listen-socket",
+        "advertise",
+        "http",
+        "tls-authority",
+        "tls-certificate",
+        "tls-key",
+    ),
     "termination-log",
 )
 #: The shares of a device at which its level changes, and the share that none may exceed.

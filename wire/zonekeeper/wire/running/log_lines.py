@@ -53,6 +53,8 @@ FIELDS: Final[Mapping[str, str]] = {
     "total_bytes": "The size of the device.",
     "duration_ms": "How long it took, or lasted.",
     "same_session": "Is the session the one from before?",
+    "peer": "The address of the other side of a connection.",
+    "cause": "Why a connection of the socket lane ended, as its metric says it.",
     "suppressed": "So many lines of this kind were left out.",
 }
 

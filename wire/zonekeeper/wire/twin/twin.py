@@ -31,6 +31,7 @@ from typing import Generic, TypeVar
 
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.wire.contract.inlets import NotFlat
 from zonekeeper.wire.contract.links import LinkSettings
 from zonekeeper.wire.contract.pipes import StreamKind
 from zonekeeper.wire.formats import errors
@@ -475,7 +476,7 @@ class _TwinTransport:
             raise errors.NotConnected("the link was closed")
 
 
-class _ClientPipe:
+class _ClientPipe(NotFlat):
     """A ``pipes.ClientPipe``."""
 
     def __init__(self, line: _Line[bytes]) -> None:

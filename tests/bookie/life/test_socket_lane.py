@@ -1,0 +1,122 @@
+"""The socket lane of a bookie's process: its flag, its registration, its pages, and TLS."""
+
+import asyncio
+import random
+import socket
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.bookie.life.process_world import BOOKIE, INSTANCE, World, refused, started
+from tests.bookie.running import LEDGER, frame, opening
+from tests.bookie.serving.test_links import Sink, reading
+from tests.support.certificates import Authority
+from tests.support.raw_sockets import raw_socket
+from tests.wire.link.worlds import PATIENT
+from zonekeeper.metadata.bookies import registration
+from zonekeeper.wire.formats import bookie_names
+from zonekeeper.wire.formats.addresses import Address
+from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.socket import socket_link
+from zonekeeper.wire.socket.socket_link import SocketPlace
+from zonekeeper.wire.socket.socket_tls import SocketTls
+
+
+async def lane_of(world: World) -> int | None:
+    """Give the port of the lane that the bookie registers."""
+    async with world.cluster() as cluster:
+        info = await registration.read_service_info(cluster, BOOKIE)
+    assert info is not None
+    assert info.bookie is not None
+    return None if info.socket is None else info.socket.port
+
+
+async def write_and_read(port: int, tls: SocketTls | None = None) -> None:
+    """Write an entry over the lane, and read it back."""
+    name = bookie_names.name_of(BOOKIE, INSTANCE)
+    place = SocketPlace(name=name, address=Address("127.0.0.1", port), tls=tls)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        link = socket_link.connect(place, tasks=tasks, chance=random.Random(1), settings=PATIENT)
+        try:
+            sink = Sink()
+            lane = await link.open_fragment(opening(), sink)
+            lane.append(frame(0))
+            assert await sink.outcomes.get() == (0, None)
+            assert (await link.read(reading(0, 0))).frames == (frame(0),)
+            assert (await link.info()).boot_epoch == 1
+            assert (await link.read_lac(LEDGER)).last_entry is not None
+        finally:
+            await link.close()
+
+
+def page(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+async def test_a_bookie_serves_the_lane_where_it_registers_it_and_counts_its_connections(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    await world.make()
+    async with started(world, listen_socket="127.0.0.1:0") as bookie:
+        port = await lane_of(world)
+        assert port is not None
+        assert f", socket 127.0.0.1:{port}, " in bookie.line
+        await write_and_read(port)
+        async with raw_socket(port) as peer:
+            peer.send(b"GET / HTTP/1.1\r\n\r\n")
+            assert await peer.hear() is None
+        shown = await asyncio.to_thread(page, bookie.http_port)
+        name = "zonekeeper_bookie_socket_connections"
+        assert f'{name}_ended_total{{cause="other-protocol"}} 1' in shown
+        assert f'{name}_ended_total{{cause="half-message"}} 0' in shown
+        assert f"\n{name} " in shown
+
+
+async def test_a_bookie_without_the_flag_has_no_lane(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    await world.make()
+    async with started(world) as bookie:
+        assert await lane_of(world) is None
+        assert "socket" not in bookie.line
+        assert "socket" not in await asyncio.to_thread(page, bookie.http_port)
+
+
+async def test_a_port_of_the_lane_that_is_taken_is_named_before_anything_is_changed(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    await world.make()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        code, said = await refused(world.arguments(listen_socket=address))
+    assert code == 1
+    assert f"--listen-socket: cannot listen on {address}" in said
+    assert not (world.data / "cookie").exists()
+
+
+async def test_the_lane_has_the_encryption_of_grpc(tmp_path: Path) -> None:
+    world, authority = World(tmp_path), Authority(tmp_path / "authority")
+    await world.make()
+
+    def files(name: str) -> TlsFiles:
+        pair = authority.sign(name, name=name, hosts=(name,))
+        trusted = authority.pair.certificate
+        return TlsFiles(authority=trusted, certificate=pair.certificate, key=pair.key)
+
+    mine = files(BOOKIE)
+    async with started(
+        world,
+        listen_socket="127.0.0.1:0",
+        tls_authority=str(mine.authority),
+        tls_certificate=str(mine.certificate),
+        tls_key=str(mine.key),
+    ):
+        port = await lane_of(world)
+        assert port is not None
+        await write_and_read(port, SocketTls(files("client"), serving=False))
+        with pytest.raises(ExceptionGroup):
+            await write_and_read(port)

@@ -1,0 +1,301 @@
+"""The socket lane at a bookie: a port in front of a bookie's host.
+
+The first message of a connection is a greeting (``socket_messages``). It names the bookie that is
+meant. It also says what the client speaks, and what the connection is for: one of the host's two
+streams, or calls. A connection that begins with something else ends, and the log says what it was.
+Apache BookKeeper's own dialects are recognised, and not served.
+
+A peer that reaches the port may be hostile. Whatever it does ends its own connection and no other,
+with a line in the log and a count by cause. Its memory here is bounded (``SocketLimits``).
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from zonekeeper.wire.formats import (
+    bookie_names,
+    carriers,
+    errors,
+    socket_framing,
+    socket_messages,
+)
+from zonekeeper.wire.formats.addresses import Address
+from zonekeeper.wire.formats.socket_framing import Dialect
+from zonekeeper.wire.formats.socket_messages import (
+    BookieGreeting,
+    ClientGreeting,
+    ConnectionKind,
+    RefusedGreeting,
+)
+from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.socket import connection as connections
+from zonekeeper.wire.socket import socket_calls
+from zonekeeper.wire.socket.connection import (
+    Connection,
+    ConnectionTimes,
+    EndCause,
+    HalfMessages,
+)
+from zonekeeper.wire.socket.flat_stream import FlatStream
+from zonekeeper.wire.socket.queued_pipe import QueuedPipe
+from zonekeeper.wire.socket.socket_tls import SocketTls
+
+_BACKLOG: Final = 1_024
+#: The pause after a failure to take a connection, such as too many open files.
+_ACCEPT_PAUSE_S: Final = 0.1
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketLimits:
+    """The limits of a port."""
+
+    #: Each connection is a descriptor; a link has three. Further ones are closed at once.
+    connections_max: int = 8_192
+    #: A peer must have finished TLS's handshake and the greeting within this time.
+    greeting_ms: int = 5_000
+    #: Calls and tails of one connection at the same time.
+    calls_max: int = 1_024
+    tails_max: int = 1_024
+    #: Messages of all connections that have begun and are not complete.
+    half_bytes_max: int = 256 << 20
+    times: ConnectionTimes = field(default_factory=ConnectionTimes)
+
+
+@dataclass(slots=True)
+class SocketFigures:
+    """What a port has seen since the start."""
+
+    now: int = 0
+    #: Connections that have ended, by cause.
+    ended: Counter[EndCause] = field(default_factory=Counter)
+
+
+class SocketServer:
+    """Serves one host. The port is bound when this is made, and served after ``start``.
+
+    It serves only connections that mean the bookie of this name (``bookie_names.name_of``).
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        address: Address,
+        *,
+        name: str,
+        tls: SocketTls | None,
+        limits: SocketLimits | None = None,
+        figures: SocketFigures | None = None,
+    ) -> None:
+        self._host = host
+        self._name = name
+        self._tls = tls
+        self._limits = limits or SocketLimits()
+        self.figures = figures or SocketFigures()
+        self._halves = HalfMessages(self._limits.half_bytes_max)
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        try:
+            self._listener = socket.create_server(
+                (address.bare_host, address.port), family=family, backlog=_BACKLOG
+            )
+        except OSError as fault:
+            raise OSError(f"cannot listen on {address}: is the port taken? ({fault})") from fault
+        self._listener.setblocking(False)
+        #: Differs from the port in ``address`` if that was 0.
+        self.port: int = self._listener.getsockname()[1]
+        self._accepting: asyncio.Task[None] | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+
+    @property
+    def half_bytes(self) -> int:
+        """The memory of half messages now."""
+        return self._halves.bytes
+
+    async def start(self) -> None:
+        """Begin to serve."""
+        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+
+    async def stop(self, grace_ms: int) -> None:
+        """Take no new connections, and end those that are still there after the grace."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+        self._listener.close()
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=grace_ms / 1_000)
+        for task in self._serving:
+            task.cancel()
+        if self._serving:
+            await asyncio.wait(self._serving)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, peer = await loop.sock_accept(self._listener)
+            except OSError as fault:
+                _logger.warning("socket: cannot take a connection: %s", fault)
+                await asyncio.sleep(_ACCEPT_PAUSE_S)
+                continue
+            where = f"{peer[0]}:{peer[1]}"
+            if self.figures.now >= self._limits.connections_max:
+                sock.close()
+                self._ended(where, EndCause.TOO_MANY, "there are too many connections")
+                continue
+            self.figures.now += 1
+            task = loop.create_task(self._serve(sock, where))
+            self._serving.add(task)
+            task.add_done_callback(self._left)
+
+    def _left(self, task: "asyncio.Task[None]") -> None:
+        self._serving.discard(task)
+        self.figures.now -= 1
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            _logger.error("socket: a bug ended a connection", exc_info=bug)
+
+    def _ended(self, peer: str, cause: EndCause, why: object) -> None:
+        self.figures.ended[cause] += 1
+        if cause not in (EndCause.IN_ORDER, EndCause.LOST):
+            _logger.warning(
+                "socket: ended the connection of %s: %s",
+                peer,
+                why,
+                extra={"peer": peer, "cause": cause.value},
+            )
+
+    async def _serve(self, sock: socket.socket, peer: str) -> None:
+        limits = self._limits
+        pipe = QueuedPipe(
+            times=limits.times,
+            bytes_max=socket_messages.GREETING_BYTES_MAX,
+            halves=self._halves,
+        )
+        connection = pipe.connection
+        try:
+            await self._greet_and_serve(sock, pipe)
+            connection.leave(None, EndCause.IN_ORDER)
+        except errors.WireError as error:
+            connection.fail(error, connections.cause_of(error))
+        except _RefusedError as refused:
+            connection.leave(refused.error, refused.cause)
+            # It may have ended before, for a reason that says less.
+            connection.failure, connection.cause = refused.error, refused.cause
+        except asyncio.CancelledError:
+            stopping = errors.ShuttingDown("the bookie is shutting down")
+            connection.fail(stopping, EndCause.STOPPING)
+            connection.abort_soon()
+            raise
+        except BaseException:
+            connection.abort()
+            raise
+        self._ended(peer, connection.cause, connection.failure)
+        await connection.gone.wait()
+
+    async def _greet_and_serve(self, sock: socket.socket, pipe: QueuedPipe) -> None:
+        connection, limits = pipe.connection, self._limits
+        try:
+            async with asyncio.timeout(limits.greeting_ms / 1_000):
+                await self._shake_hands(sock, connection)
+                greeting, version = await self._greet(pipe)
+        except TimeoutError as late:
+            connection.gone_if_never_made()
+            error = errors.Timeout(f"no greeting within {limits.greeting_ms} ms")
+            raise _RefusedError(error, EndCause.HANDSHAKE) from late
+        match greeting.kind:
+            case ConnectionKind.APPEND:
+                stream = FlatStream(connection)
+                with self._host.appending(stream, version) as inlet:
+                    stream.begin(inlet)
+                    connection.greeted(stream, socket_framing.MESSAGE_BYTES_MAX)
+                    await stream.over()
+            case ConnectionKind.READ:
+                connection.greeted(pipe, socket_framing.MESSAGE_BYTES_MAX)
+                await self._host.serve_reads(pipe, version)
+            case ConnectionKind.CALLS:
+                await socket_calls.serve_calls(
+                    self._host,
+                    connection,
+                    calls_max=limits.calls_max,
+                    tails_max=limits.tails_max,
+                    send_ms=limits.times.send_ms,
+                )
+
+    async def _shake_hands(self, sock: socket.socket, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        context: ssl.SSLContext | None = None if self._tls is None else self._tls.current()
+        try:
+            await loop.connect_accepted_socket(lambda: connection, sock, ssl=context)
+        except OSError as fault:  # of TLS, too: its errors are of this kind
+            connection.gone_if_never_made()
+            error = errors.UnauthorizedAccess(f"the handshake failed: {fault}")
+            raise _RefusedError(error, EndCause.HANDSHAKE) from fault
+
+    async def _greet(self, pipe: QueuedPipe) -> tuple[ClientGreeting, int]:
+        """Take the greeting and answer it; give it, and the version that both sides speak."""
+        connection = pipe.connection
+        try:
+            message = await pipe.receive()
+        except errors.WireError as fault:
+            raise self._stranger(connection.first, fault, connection.cause) from fault
+        if message is None:
+            raise _RefusedError(None, EndCause.IN_ORDER)
+        try:
+            plugin, payload = socket_messages.parse_auth(message)
+        except errors.FormatError as fault:
+            first = socket_framing.headed(bytes(message))[: socket_framing.FIRST_BYTES]
+            raise self._stranger(first, fault, EndCause.MALFORMED) from fault
+        if plugin != socket_messages.PLUGIN:
+            raise self._of(Dialect.APACHE_2, f"its plugin is {plugin[:40]!r}")
+        try:
+            greeting = socket_messages.parse_client_greeting(payload)
+            bookie_names.check_meant(self._name, [greeting.bookie])
+            version = self._host.meet(greeting.speaks, bookie_names.bookie_of(self._name))
+        except errors.WireError as fault:
+            error = _told(fault)
+            refused = RefusedGreeting(code=error.code, detail=error.detail)
+            connection.put(socket_messages.build_bookie_greeting(refused))
+            raise _RefusedError(error, connections.cause_of(error)) from fault
+        answer = BookieGreeting(
+            boot_epoch=self._host.bookie.boot_epoch,
+            speaks=self._host.speaks,
+            message_bytes_max=carriers.CARRIER_BYTES_MAX,
+            calls_max=self._limits.calls_max,
+        )
+        connection.put(socket_messages.build_bookie_greeting(answer))
+        return greeting, version
+
+    def _stranger(self, first: bytes, fault: errors.WireError, cause: EndCause) -> "_RefusedError":
+        """Give why a connection ends that began with these bytes: they say it, or the fault."""
+        dialect = socket_framing.dialect(first) if first else Dialect.UNKNOWN
+        if dialect in (Dialect.UNKNOWN, Dialect.GREETING):
+            return _RefusedError(_told(fault), cause)
+        return self._of(dialect, "")
+
+    def _of(self, dialect: Dialect, why: str) -> "_RefusedError":
+        told = "this port has no TLS" if dialect is Dialect.TLS else "this port serves only our own"
+        error = errors.BadRequest(
+            f"the peer speaks {dialect.value}, and {told}" + (f" ({why})" if why else "")
+        )
+        return _RefusedError(error, EndCause.OTHER_PROTOCOL)
+
+
+def _told(fault: errors.WireError) -> errors.ProtocolError:
+    if isinstance(fault, errors.FormatError):
+        return fault.as_protocol_error()
+    assert isinstance(fault, errors.ProtocolError)
+    return fault
+
+
+class _RefusedError(Exception):
+    """Ends a connection before both sides have greeted: the reason cannot be told, or was."""
+
+    def __init__(self, error: errors.ProtocolError | None, cause: EndCause) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.cause = cause
