@@ -196,16 +196,17 @@ class WritingState:
 
     async def until_takes(self, size: int) -> None:
         """Give the event loop a turn, and wait for room; raises why the writer takes nothing."""
-        self._check_open()
-        if self._turn_bytes >= TURN_BYTES:
-            self._turn_bytes = 0
-            await asyncio.sleep(0)
-            self._check_open()
         self._without_room += 1
         try:
+            self._check_open()
             while not self.takes(size):
-                self.budget.listen(self.ring)
-                await self._changed.wait()
+                # Other calls append while this one waits, so the turn may be used up again.
+                if self._turn_bytes >= TURN_BYTES:
+                    self._turn_bytes = 0
+                    await asyncio.sleep(0)
+                else:
+                    self.budget.listen(self.ring)
+                    await self._changed.wait()
                 self._check_open()
         finally:
             self._without_room -= 1
