@@ -83,3 +83,22 @@ async def test_all_appends_that_wait_for_room_get_some(lab: Lab) -> None:
             for _ in range(7):
                 group.create_task(writer.append(LARGE))
         assert writer.next_sequence == 7
+
+
+@played()
+async def test_a_list_takes_no_more_of_the_budget_than_its_messages_one_by_one(lab: Lab) -> None:
+    budget = LogBudget(1_000)
+    doors = [machine.doorway for machine in lab.machines.values()]
+    async with lab.client() as client, opened(client, "one", budget) as one:
+        for door in doors:
+            door.holding = True
+        async with asyncio.TaskGroup() as group:
+            group.create_task(one.append_many(list(numbers(0, 200))))
+            await asyncio.sleep(1)
+            held, count = budget.used_bytes, one.next_sequence
+            for door in doors:
+                door.holding = False
+                door.release()
+    assert held <= budget.limit_bytes
+    assert 10 < count < 100
+    assert (one.next_sequence, budget.used_bytes) == (200, 0)

@@ -226,9 +226,14 @@ class WritingState:
         return sequence
 
     def put_all(self, many: Sequence[LogMessage], size: int) -> bool:
-        """Append messages that go into one batch; False: nothing was appended."""
+        """Append messages that go into one batch; False: nothing was appended.
+
+        One message may go over the budget where a log holds nothing, but never several.
+        """
         begins = not self.unsent.has_unsent
-        if not self.takes(size) or not self.unsent.extend(many, size):
+        if not self.budget.has_room_for_all(size) or not self.takes(size):
+            return False
+        if not self.unsent.extend(many, size):
             return False
         if begins:
             self.ring()
