@@ -15,6 +15,7 @@ from zonekeeper.placement.base.quorums import Quorums
 FOUR = {"a": 1, "b": 1, "c": 2}
 FULL = Quorums(ensemble=3, write=3, ack=2)
 MINIMUM = Quorums(ensemble=2, write=2, ack=1)
+BOTH = Quorums(ensemble=2, write=2, ack=2)
 LAG = LogRules(quorums=FULL, downgrade_lag_ms=2_000)
 QUARANTINE_S = 31 * 60
 
@@ -152,3 +153,29 @@ async def test_a_rule_about_lags_does_not_hold_up_the_end_of_a_writer(lab: Lab) 
             began_s = loop.time()
         assert loop.time() - began_s < 0.5
     await check_whole(lab, 1)
+
+
+@played(bookies_in={"a": 3, "b": 3}, rules=policy(BOTH, strict=False))
+async def test_a_newcomer_has_the_time_of_the_rule_for_what_the_laggard_left_behind(
+    lab: Lab,
+) -> None:
+    """Each answers within a second: none but the one that answers nothing is given up."""
+    await create(lab, LogRules(quorums=BOTH, downgrade_lag_ms=2_000))
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        before = await present_members(lab, client)
+        others = [one for one in lab.machines if one not in before]
+        for one in (before[0], *others):
+            stop(lab, one)
+        await writer.append(message(1))
+        for _ in range(10):
+            await asyncio.sleep(1)
+            for one in others:
+                answer_again(lab, one)
+                stop(lab, one)
+        assert writer.first_unstored == 2
+        assert before[0] not in await present_members(lab, client)
+        assert client.bookies.suspects == {before[0]}
+        for one in (before[0], *others):
+            answer_again(lab, one)
+    await check_whole(lab, 2)

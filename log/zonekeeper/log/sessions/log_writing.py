@@ -196,6 +196,7 @@ class LogWriting:
         """
         state = self._state
         pause_s = (lagging.pause_ms(ledger.rules) or 0) / 1_000
+        ledger.lagging.seated(ledger.writer.ensemble, self._now_ms)
         while True:
             await state.until(lambda: ledger.lagging.is_watched or state.is_confirmed(ledger))
             if state.is_confirmed(ledger):
@@ -206,6 +207,7 @@ class LogWriting:
             if state.chain.is_lacking(ledger.writer.ensemble):
                 ledger.lags = ledger.rules.minimum is not None and not state.chain.is_downgraded
                 state.ring()
+            ledger.lagging.seated(ledger.writer.ensemble, self._now_ms)
             for bookie in ledger.lagging.laggards(ledger.writer.behind, self._now_ms):
                 self._give_up(ledger, bookie)
 
