@@ -160,7 +160,8 @@ class LogClient:
 
     async def candidates(self, name: str) -> list[SeenCandidate]:
         """Give the candidates of a log, the one that should write first."""
-        return await handing_over.seen(self.client.cluster, name)
+        with boundary.translated(f"reading the candidates of log {name}"):
+            return await handing_over.seen(self.client.cluster, name)
 
     async def handover(
         self, name: str, to: str, *, timeout_s: float = handing_over.TIMEOUT_S
@@ -171,7 +172,8 @@ class LogClient:
         and nothing was changed; or ``HandoverFailed``.
         """
         token = self._drawn()
-        return await handing_over.hand_over(self.client.cluster, name, to, token, timeout_s)
+        with boundary.translated(f"handing over log {name}"):
+            return await handing_over.hand_over(self.client.cluster, name, to, token, timeout_s)
 
     async def watch_writer(self, name: str) -> AsyncGenerator[LogWriterMark | None, None]:
         """Follow which writer the record of a log names, with its address; None: none ever did.
@@ -179,13 +181,16 @@ class LogClient:
         It may have ended. Raises ``NoLogError`` once there is no such log.
         """
         first, last = True, None
-        async with logs.watch(self.client.cluster, name) as records:
-            async for record in records:
-                if record is None:
-                    raise NoLogError(f"there is no log {name}: it was deleted, or never created")
-                if first or record.writer != last:
-                    first, last = False, record.writer
-                    yield record.writer
+        with boundary.translated(f"following the writer of log {name}"):
+            async with logs.watch(self.client.cluster, name) as records:
+                async for record in records:
+                    if record is None:
+                        raise NoLogError(
+                            f"there is no log {name}: it was deleted, or never created"
+                        )
+                    if first or record.writer != last:
+                        first, last = False, record.writer
+                        yield record.writer
 
     def reader(self, name: str) -> LogReader:
         """Give a reader of a log; the log is looked up when it is read."""
