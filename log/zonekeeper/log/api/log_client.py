@@ -213,8 +213,9 @@ class LogClient:
         """Change some rules of a log, such as by ``dataclasses.replace``; give the new rules.
 
         Of two programs that change different rules at once, neither undoes the other's change.
-        So ``change`` may be called several times, with the rules as they then are. Raises
-        ``BadLogRules`` for rules that no ledger could follow.
+        So ``change`` may be called several times, with the rules as they then are. These may be
+        its own, as an answer of the store may be lost: a change that doubles a number would double
+        it twice. Raises ``BadLogRules`` for rules that no ledger could follow.
         """
 
         def checked(before: LogRules) -> LogRules:
