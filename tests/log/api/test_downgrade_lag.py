@@ -142,6 +142,42 @@ async def test_without_a_minimum_the_log_goes_on_without_its_laggard(lab: Lab) -
     await check_whole(lab, following)
 
 
+@played(bookies_in={"a": 1, "b": 1}, rules=policy(BOTH, strict=False))
+async def test_without_a_minimum_a_log_waits_no_longer_than_for_the_laggard(lab: Lab) -> None:
+    """No other bookie can take its place, and the log does not wait for half an hour."""
+    await create(lab, LogRules(quorums=BOTH, downgrade_lag_ms=2_000))
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        slow = (await present_members(lab, client))[0]
+        stop(lab, slow)
+        await writer.append(message(1))
+        await asyncio.sleep(4)
+        assert client.bookies.suspects == set(), "it is not given up"
+        await asyncio.sleep(16)  # an add's own time is over meanwhile
+        answer_again(lab, slow)
+        async with asyncio.timeout(10):
+            await writer.flushed(1)
+    await check_whole(lab, 2)
+
+
+@played(bookies_in={"a": 1, "b": 1, "c": 1}, rules=policy(strict=False))
+async def test_without_a_minimum_the_next_ledger_has_the_laggard_if_there_is_no_other(
+    lab: Lab,
+) -> None:
+    rules = LogRules(quorums=FULL, downgrade_lag_ms=2_000, rotate_messages=30)
+    await create(lab, rules)
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        slow = (await present_members(lab, client))[2]
+        stop(lab, slow)
+        following = await for_a_while(writer, 1, 10)
+        assert client.bookies.suspects == {slow}, "the others are enough"
+        following = await for_a_while(writer, following, 40)
+        assert await sizes_of(lab) == [3, 3]
+        answer_again(lab, slow)
+    await check_whole(lab, following)
+
+
 @played(bookies_in=FOUR)
 async def test_a_rule_about_lags_does_not_hold_up_the_end_of_a_writer(lab: Lab) -> None:
     """Bookies answer, and the next look at them is far away."""

@@ -175,6 +175,20 @@ class LedgerChain:
         """Count a bookie as missing, because it lags too far."""
         self._laggards.add(bookie)
 
+    def can_lack(self, writer: Writer, bookie: BookieId) -> bool:
+        """Does the log go on if a member of its ledger is given up?
+
+        It does if another bookie can take the place, or the others are enough, or the next ledger
+        may have the minimum. Else the log would wait for the member all the same, and for longer.
+        """
+        if self.record.rules.minimum is not None or writer.can_lose(bookie):
+            return True
+        ensemble = writer.ensemble
+        with suppress(PlacementError, ValueError):  # it is no member any more
+            self._client.bookies.replace(writer.quorums, ensemble, [ensemble.index(bookie)])
+            return True
+        return False
+
     def is_lacking(self, ensemble: Iterable[BookieId]) -> bool:
         """Is a bookie in an ensemble that counts as missing?"""
         return not self._laggards.isdisjoint(ensemble)
@@ -274,10 +288,13 @@ class LedgerChain:
         return writer
 
     def _check_laggards(self, quorums: Quorums | None) -> None:
-        """Raise ``NotEnoughBookies`` if no full ledger can be had without a laggard."""
+        """Raise ``NotEnoughBookies`` if no full ledger can be had without a laggard.
+
+        A log without a minimum takes the laggard then: there is nothing else to wait for.
+        """
         bookies = self._client.bookies
         self._laggards &= bookies.suspects
-        if not self._laggards:
+        if not self._laggards or self.record.rules.minimum is None:
             return
         with suppress(PlacementError):  # the creation says that better
             ensemble = bookies.choose(quorums or bookies.policy.quorums)

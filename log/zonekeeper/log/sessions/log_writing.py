@@ -192,7 +192,8 @@ class LogWriting:
         """Give up members that lag too far, until the ledger has confirmed all that it will get.
 
         The client's writer has another bookie take the place of a laggard. If there is none, and
-        the log has a minimum of quorums, the ledger is rotated.
+        the log has a minimum of quorums, the ledger is rotated. Without a minimum, a member that
+        the ledger cannot do without stays.
         """
         state = self._state
         pause_s = (lagging.pause_ms(ledger.rules) or 0) / 1_000
@@ -209,7 +210,8 @@ class LogWriting:
                 state.ring()
             ledger.lagging.seated(ledger.writer.ensemble, self._now_ms)
             for bookie in ledger.lagging.laggards(ledger.writer.behind, self._now_ms):
-                self._give_up(ledger, bookie)
+                if state.chain.can_lack(ledger.writer, bookie):
+                    self._give_up(ledger, bookie)
 
     def _give_up(self, ledger: RunningLedger, bookie: BookieId) -> None:
         state = self._state
