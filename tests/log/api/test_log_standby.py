@@ -104,6 +104,21 @@ async def test_a_log_is_given_back_at_a_rotation_and_not_before(lab: Lab) -> Non
 
 
 @played(bookies_in=SMALL)
+async def test_a_fence_is_no_end_of_a_turn(lab: Lab) -> None:
+    """No ledger is open for a moment. The log is not taken, but given back as at a rotation."""
+    await create(lab)
+    second = await writing_host(lab, "b-1", "b")
+    first = Host("a-1", "a", lab).start()
+    await until(first.stands)
+    async with lab.client("replicator") as replicator:
+        await replicator.open((await record_of(lab)).ledgers[-1].id, recover=True)
+    await until(lambda: len(first.acked) > 3)
+    assert second.standby is not None
+    assert (second.standby.counts.lost, second.standby.counts.given) == (0, 1)
+    await finish(lab, first, second)
+
+
+@played(bookies_in=SMALL)
 async def test_of_one_zone_the_one_that_writes_goes_on(lab: Lab) -> None:
     await create(lab, SHORT)
     first = await writing_host(lab, "a-2", "a")

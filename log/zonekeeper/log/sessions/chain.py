@@ -43,6 +43,7 @@ from zonekeeper.metadata.formats.log_record import (
     LogLedger,
     LogLedgerEnd,
     LogRecord,
+    LogTaken,
     LogWriterMark,
 )
 from zonekeeper.metadata.formats.message_ids import MessageId
@@ -170,6 +171,13 @@ class LedgerChain:
             self.record = await logs.end(
                 self._client.cluster, self.name, self._claim, ledger_id, end
             )
+
+    async def release(self) -> None:
+        """Let another candidate open the log that this one has closed."""
+        if self.record.writer is None or not self.record.writer.candidacy:
+            return
+        with suppress(LogTaken), self._at_store():  # who took it meanwhile needs no release
+            self.record = await logs.release(self._client.cluster, self.name, self._claim)
 
     def lacks(self, bookie: BookieId) -> None:
         """Count a bookie as missing, because it lags too far."""

@@ -114,6 +114,7 @@ class LogWriting:
                 await state.chain.settle()
                 state.settled()
                 if state.all_sent:
+                    await state.chain.release()
                     return False
                 next_ledger = await state.chain.next_ledger()
             except Trouble as error:

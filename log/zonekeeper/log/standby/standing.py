@@ -352,10 +352,12 @@ def contenders(seen: LogCandidates) -> tuple[Contender, ...]:
 
 def seen_writer(record: LogRecord) -> SeenWriter:
     """Give what the record says of the log's writer."""
+    writer = "" if record.writer is None else record.writer.candidacy
     return SeenWriter(
         epoch=record.epoch,
-        candidacy="" if record.writer is None else record.writer.candidacy,
-        is_closed=not record.unended,
+        candidacy=writer,
+        # A candidate whose ledger failed goes on in the next one, and has none for a moment.
+        is_closed=not record.unended and not writer,
         last_ledger=record.last_ledger,
     )
 
