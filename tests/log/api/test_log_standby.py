@@ -327,6 +327,10 @@ async def test_a_candidate_that_could_never_write_is_refused(lab: Lab) -> None:
             with pytest.raises(BadCandidateError):
                 async with log.standby(name, zone=zone):
                     pass
+        for takeovers in (0, -1):
+            with pytest.raises(ValueError, match="takeovers is at least 1"):
+                async with log.standby("a-1", zone="a", takeovers=takeovers):
+                    pass
         async with log.standby("a-1", zone="a", address="y" * 1_001) as standby:
             with pytest.raises(BadCandidateError, match="an address of 1001 characters"):
                 await enter(standby, ["a"])

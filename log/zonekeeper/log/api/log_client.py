@@ -138,6 +138,7 @@ class LogClient:
         to read. At most ``takeovers`` logs are opened at the same time.
         """
         log_candidate.check_name(candidate)
+        arguments.check_whole("takeovers", takeovers, 1, None)
         own = own_zone(self.client.config) if zone is None else log_candidate.zone_of(zone)
         if own is None:
             raise BadCandidateError(
