@@ -1,6 +1,7 @@
 """How many batches are on their way, and what a list of messages becomes."""
 
 import asyncio
+from typing import Final
 
 import pytest
 
@@ -65,3 +66,32 @@ async def test_a_list_with_a_message_that_breaks_a_limit_is_appended_up_to_it(la
             await writer.append_many([*numbers(0, 300), bad, *numbers(300, 5)])
         assert writer.next_sequence == 300
     await check_whole(lab, 300)
+
+
+#: A str where bytes belong is the mistake that is made; it fits everywhere but into a batch.
+WRONG: Final = {
+    "payload": LogMessage(payload="text"),  # type: ignore[arg-type]
+    "no payload": LogMessage(payload=None),  # type: ignore[arg-type]
+    "key": LogMessage(payload=b"", key="42"),  # type: ignore[arg-type]
+    "value of a header": LogMessage(payload=b"", headers=(("a", "b"),)),  # type: ignore[arg-type]
+    "name of a header": LogMessage(payload=b"", headers=((b"a", b"b"),)),  # type: ignore[arg-type]
+    "headers": LogMessage(payload=b"", headers={"a": b"b"}),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@played()
+async def test_a_message_of_wrong_kinds_is_refused_alone_and_the_writer_goes_on(
+    lab: Lab, wrong: str
+) -> None:
+    await create(lab)
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append(message(0))
+        with pytest.raises(BadMessageError, match="give"):
+            await writer.append(WRONG[wrong])
+        with pytest.raises(BadMessageError, match="give"):
+            await writer.append_many([message(1), WRONG[wrong], message(2)])
+        with pytest.raises(BadMessageError, match="give"):
+            await writer.append_many(iter([message(2), WRONG[wrong]]))
+        await writer.append_and_wait(message(3))
+    await check_whole(lab, 4)

@@ -15,6 +15,7 @@ from zonekeeper.placement.base.quorums import Quorums
 FOUR = {"a": 1, "b": 1, "c": 2}
 FULL = Quorums(ensemble=3, write=3, ack=2)
 MINIMUM = Quorums(ensemble=2, write=2, ack=1)
+BOTH = Quorums(ensemble=2, write=2, ack=2)
 LAG = LogRules(quorums=FULL, downgrade_lag_ms=2_000)
 QUARANTINE_S = 31 * 60
 
@@ -141,6 +142,42 @@ async def test_without_a_minimum_the_log_goes_on_without_its_laggard(lab: Lab) -
     await check_whole(lab, following)
 
 
+@played(bookies_in={"a": 1, "b": 1}, rules=policy(BOTH, strict=False))
+async def test_without_a_minimum_a_log_waits_no_longer_than_for_the_laggard(lab: Lab) -> None:
+    """No other bookie can take its place, and the log does not wait for half an hour."""
+    await create(lab, LogRules(quorums=BOTH, downgrade_lag_ms=2_000))
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        slow = (await present_members(lab, client))[0]
+        stop(lab, slow)
+        await writer.append(message(1))
+        await asyncio.sleep(4)
+        assert client.bookies.suspects == set(), "it is not given up"
+        await asyncio.sleep(16)  # an add's own time is over meanwhile
+        answer_again(lab, slow)
+        async with asyncio.timeout(10):
+            await writer.flushed(1)
+    await check_whole(lab, 2)
+
+
+@played(bookies_in={"a": 1, "b": 1, "c": 1}, rules=policy(strict=False))
+async def test_without_a_minimum_the_next_ledger_has_the_laggard_if_there_is_no_other(
+    lab: Lab,
+) -> None:
+    rules = LogRules(quorums=FULL, downgrade_lag_ms=2_000, rotate_messages=30)
+    await create(lab, rules)
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        slow = (await present_members(lab, client))[2]
+        stop(lab, slow)
+        following = await for_a_while(writer, 1, 10)
+        assert client.bookies.suspects == {slow}, "the others are enough"
+        following = await for_a_while(writer, following, 40)
+        assert await sizes_of(lab) == [3, 3]
+        answer_again(lab, slow)
+    await check_whole(lab, following)
+
+
 @played(bookies_in=FOUR)
 async def test_a_rule_about_lags_does_not_hold_up_the_end_of_a_writer(lab: Lab) -> None:
     """Bookies answer, and the next look at them is far away."""
@@ -152,3 +189,29 @@ async def test_a_rule_about_lags_does_not_hold_up_the_end_of_a_writer(lab: Lab) 
             began_s = loop.time()
         assert loop.time() - began_s < 0.5
     await check_whole(lab, 1)
+
+
+@played(bookies_in={"a": 3, "b": 3}, rules=policy(BOTH, strict=False))
+async def test_a_newcomer_has_the_time_of_the_rule_for_what_the_laggard_left_behind(
+    lab: Lab,
+) -> None:
+    """Each answers within a second: none but the one that answers nothing is given up."""
+    await create(lab, LogRules(quorums=BOTH, downgrade_lag_ms=2_000))
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append_and_wait(message(0))
+        before = await present_members(lab, client)
+        others = [one for one in lab.machines if one not in before]
+        for one in (before[0], *others):
+            stop(lab, one)
+        await writer.append(message(1))
+        for _ in range(10):
+            await asyncio.sleep(1)
+            for one in others:
+                answer_again(lab, one)
+                stop(lab, one)
+        assert writer.first_unstored == 2
+        assert before[0] not in await present_members(lab, client)
+        assert client.bookies.suspects == {before[0]}
+        for one in (before[0], *others):
+            answer_again(lab, one)
+    await check_whole(lab, 2)

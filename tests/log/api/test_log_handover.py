@@ -19,6 +19,7 @@ from tests.log.standby_lab import (
     writing_host,
 )
 from zonekeeper.client.api.client import Surroundings
+from zonekeeper.client.base.errors import MetadataFailed
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.base.errors import (
     HandoverFailed,
@@ -214,6 +215,33 @@ async def test_a_handover_that_takes_too_long_is_taken_back(lab: Lab) -> None:
     first.store.mend()
     await asyncio.sleep(10)
     assert (first.turns, second.turns) == (1, 0)
+    await finish(lab, first, second)
+
+
+@played(bookies_in=SMALL)
+async def test_a_wish_does_not_outlive_its_time_if_the_store_is_away_then(lab: Lab) -> None:
+    """The session of the program lives on, and so would the node."""
+    first, second = await pair(lab)
+    assert first.store is not None
+    first.store.cut()
+    async with asking(lab) as log:
+        store = log.client.cluster.store
+        assert isinstance(store, MemoryStore)
+        asked = asyncio.ensure_future(log.handover(NAME, "b-1", timeout_s=2))
+        await asyncio.sleep(1)
+        store.cut()
+        await asyncio.sleep(8)
+        store.mend()
+        with pytest.raises(HandoverFailed, match="within 2 s"):
+            await asked
+        look = await log_candidates.look(await lab.cluster(), NAME, "0f" * 16)
+        assert look.handover is None
+        store.cut()
+        with pytest.raises(MetadataFailed, match="handing over log orders/eu-1: "):
+            await log.handover(NAME, "b-1")
+        with pytest.raises(MetadataFailed, match="reading the candidates of log orders/eu-1: "):
+            await log.candidates(NAME)
+    first.store.mend()
     await finish(lab, first, second)
 
 

@@ -104,6 +104,21 @@ async def test_a_log_is_given_back_at_a_rotation_and_not_before(lab: Lab) -> Non
 
 
 @played(bookies_in=SMALL)
+async def test_a_fence_is_no_end_of_a_turn(lab: Lab) -> None:
+    """No ledger is open for a moment. The log is not taken, but given back as at a rotation."""
+    await create(lab)
+    second = await writing_host(lab, "b-1", "b")
+    first = Host("a-1", "a", lab).start()
+    await until(first.stands)
+    async with lab.client("replicator") as replicator:
+        await replicator.open((await record_of(lab)).ledgers[-1].id, recover=True)
+    await until(lambda: len(first.acked) > 3)
+    assert second.standby is not None
+    assert (second.standby.counts.lost, second.standby.counts.given) == (0, 1)
+    await finish(lab, first, second)
+
+
+@played(bookies_in=SMALL)
 async def test_of_one_zone_the_one_that_writes_goes_on(lab: Lab) -> None:
     await create(lab, SHORT)
     first = await writing_host(lab, "a-2", "a")
@@ -311,6 +326,10 @@ async def test_a_candidate_that_could_never_write_is_refused(lab: Lab) -> None:
         for name, zone in (("a/1", "a"), ("", "a"), ("x" * 101, "a"), ("a-1", "a b")):
             with pytest.raises(BadCandidateError):
                 async with log.standby(name, zone=zone):
+                    pass
+        for takeovers in (0, -1):
+            with pytest.raises(ValueError, match="takeovers is at least 1"):
+                async with log.standby("a-1", zone="a", takeovers=takeovers):
                     pass
         async with log.standby("a-1", zone="a", address="y" * 1_001) as standby:
             with pytest.raises(BadCandidateError, match="an address of 1001 characters"):

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.client.lab import Lab, played
-from tests.log.logging_lab import NEW, WallClock, message, numbers
+from tests.log.logging_lab import NEW, WallClock, create, message, numbers, writing
 from zonekeeper.log.api import log_writer
+from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.log.sessions.writing_state import TURN_BYTES
 from zonekeeper.log.writing.budget import LogBudget
 from zonekeeper.metadata.formats.log_record import LogWriterMark
 from zonekeeper.metadata.logs import logs
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
     from zonekeeper.client.api.client import Client
     from zonekeeper.log.api.log_writer import LogWriter
+
+#: Uses up a turn of the event loop.
+LARGE = LogMessage(payload=bytes(TURN_BYTES))
 
 
 @asynccontextmanager
@@ -58,3 +63,43 @@ async def test_a_log_that_has_spent_the_budget_leaves_one_message_to_each_other(
         await one.append_many(numbers(0, 100))
         await two.append_many(numbers(0, 100))
     assert budget.used_bytes == 0
+
+
+@played()
+async def test_an_append_goes_on_when_another_call_used_up_its_turn_of_the_loop(lab: Lab) -> None:
+    await create(lab)
+    async with lab.client() as client, writing(client) as writer:
+        await writer.append(LARGE)
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            group.create_task(writer.append(message(1)))
+            group.create_task(writer.append(LARGE))
+        assert writer.next_sequence == 3
+
+
+@played()
+async def test_all_appends_that_wait_for_room_get_some(lab: Lab) -> None:
+    await create(lab)
+    async with lab.client() as client, writing(client, budget=2 * TURN_BYTES) as writer:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            for _ in range(7):
+                group.create_task(writer.append(LARGE))
+        assert writer.next_sequence == 7
+
+
+@played()
+async def test_a_list_takes_no_more_of_the_budget_than_its_messages_one_by_one(lab: Lab) -> None:
+    budget = LogBudget(1_000)
+    doors = [machine.doorway for machine in lab.machines.values()]
+    async with lab.client() as client, opened(client, "one", budget) as one:
+        for door in doors:
+            door.holding = True
+        async with asyncio.TaskGroup() as group:
+            group.create_task(one.append_many(list(numbers(0, 200))))
+            await asyncio.sleep(1)
+            held, count = budget.used_bytes, one.next_sequence
+            for door in doors:
+                door.holding = False
+                door.release()
+    assert held <= budget.limit_bytes
+    assert 10 < count < 100
+    assert (one.next_sequence, budget.used_bytes) == (200, 0)

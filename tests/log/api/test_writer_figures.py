@@ -12,6 +12,7 @@ from tests.log.logging_lab import NAME, SHORT, WallClock, message, numbers
 from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_writer import LogWriter
+from zonekeeper.log.base.errors import LogEnded
 from zonekeeper.metadata.formats.log_record import LogTaken
 
 
@@ -80,6 +81,19 @@ async def test_takeovers_are_counted_by_both_sides(lab: Lab) -> None:
         assert logs.figures.writers.settlings_total >= 1
         assert other.figures.writers.takeovers_total == 1
         assert other.figures.writers.lost_total == 0
+
+
+@played()
+async def test_a_writer_whose_block_raises_at_once_has_ended(lab: Lab) -> None:
+    async with lab.client() as client:
+        logs = logs_of(client)
+        await logs.create(NAME)
+        with pytest.raises(Dies):
+            async with logs.writer(NAME) as writer:
+                raise Dies
+        assert logs.figures.writers.open_now == 0
+        with pytest.raises(LogEnded):
+            await writer.append(message(0))
 
 
 @played(bookies_in={"a": 1, "b": 1, "c": 1}, rules=policy(strict=False))

@@ -16,6 +16,7 @@ def test_a_log_that_holds_nothing_may_take_one_message() -> None:
     budget.change(100)
     assert budget.has_room(1_000, held_bytes=0)
     assert not budget.has_room(1, held_bytes=1)
+    assert not budget.has_room_for_all(1)
 
 
 def test_logs_hear_of_room_and_only_while_they_listen() -> None:

@@ -46,6 +46,33 @@ def test_what_all_have_answered_for_is_forgotten() -> None:
     assert members.laggards({A: EntryId(101)}, now_ms=6_000) == [A]
 
 
+def test_a_newcomer_lags_since_it_came() -> None:
+    members = Lagging(LogRules(downgrade_lag_ms=1_000))
+    members.seated([A, B], now_ms=0)
+    sent(members, 1, 1, now_ms=0)
+    members.seated([A, B], now_ms=1_000)
+    assert members.laggards({A: EntryId(1)}, now_ms=1_000) == [A]
+    members.seated([C, B], now_ms=1_200)
+    assert members.laggards({C: EntryId(1)}, now_ms=2_199) == []
+    assert members.laggards({C: EntryId(1)}, now_ms=2_200) == [C]
+    sent(members, 2, 1, now_ms=5_000)
+    members.seated([A, B], now_ms=5_000)
+    assert members.laggards({A: EntryId(1), B: EntryId(2)}, now_ms=5_999) == [], "it came again"
+    assert members.laggards({A: EntryId(2), B: EntryId(2)}, now_ms=6_000) == [A, B]
+
+
+def test_a_newcomer_lags_by_the_bytes_that_were_sent_since_it_came() -> None:
+    members = Lagging(LogRules(downgrade_lag_bytes=300))
+    members.seated([A, B], now_ms=0)
+    sent(members, 1, 3, now_ms=0)
+    assert members.laggards({A: EntryId(1)}, now_ms=0) == [A]
+    members.seated([C, B], now_ms=0)
+    sent(members, 4, 2, now_ms=0)
+    assert members.laggards({C: EntryId(1)}, now_ms=10**9) == []
+    sent(members, 6, 1, now_ms=0)
+    assert members.laggards({C: EntryId(1)}, now_ms=10**9) == [C]
+
+
 def test_without_a_rule_nothing_is_watched() -> None:
     members = Lagging(LogRules())
     sent(members, 1, 3, now_ms=0)

@@ -87,9 +87,20 @@ def test_a_writer_that_lost_the_log_changes_nothing_more() -> None:
             log_record.ended(record, claim, LedgerId(5), ending(0))
         with pytest.raises(LogTaken):
             log_record.dropped(record, claim, LedgerId(5))
+        with pytest.raises(LogTaken):
+            log_record.released(record, claim)
         # Its own work, done before, is not recognised either: it must hear that it lost.
         with pytest.raises(LogTaken):
             log_record.added(record, claim, LedgerId(5))
+
+
+def test_a_release_names_no_candidate_any_more_and_leaves_the_claim() -> None:
+    candidate = replace(FIRST, candidate="host-1", candidacy="1c" * 16)
+    record = log_record.claimed(NEW, LOG_ID, candidate, 0).record
+    released = log_record.released(record, CLAIM).record
+
+    assert released == replace(record, writer=FIRST)
+    assert log_record.released(released, CLAIM).record == released
 
 
 @pytest.mark.parametrize("lower", [0, 4, 5])

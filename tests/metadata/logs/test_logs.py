@@ -323,7 +323,9 @@ async def grow_to_a_page(cluster: Cluster) -> None:
 
 STEPS: dict[str, Step] = {
     "create": lambda cluster: logs.create(cluster, NAME, NEW),
-    "claim": lambda cluster: logs.claim(cluster, NAME, NEW, FIRST),
+    "claim": lambda cluster: logs.claim(
+        cluster, NAME, NEW, replace(FIRST, candidate="host-1", candidacy="1c" * 16)
+    ),
     "add": lambda cluster: logs.add(cluster, NAME, CLAIM, LedgerId(1)),
     "add ahead": lambda cluster: logs.add(cluster, NAME, CLAIM, LedgerId(3)),
     "end": lambda cluster: logs.end(cluster, NAME, CLAIM, LedgerId(1), ending(0)),
@@ -331,6 +333,7 @@ STEPS: dict[str, Step] = {
     "add again": lambda cluster: logs.add(cluster, NAME, CLAIM, LedgerId(5)),
     "rule": lambda cluster: logs.rule(cluster, NAME, LOG_ID, lambda _: LogRules(keep_ms=5)),
     "seal": grow_to_a_page,
+    "release": lambda cluster: logs.release(cluster, NAME, CLAIM),
     "trim": lambda cluster: logs.trim(cluster, NAME, LOG_ID, *at_start_of(40)),
     "reclaim": reclaim,
     "begin": lambda cluster: logs.begin_deletion(cluster, NAME, LOG_ID),

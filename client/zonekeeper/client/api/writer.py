@@ -32,6 +32,7 @@ from zonekeeper.client.sessions.write_session import WriteSession
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.formats import carriers, entries
 from zonekeeper.wire.formats import errors as wire_errors
 
@@ -171,6 +172,15 @@ class Writer:
             if not seat.failed and first < sent:
                 found[seat.bookie] = first
         return found
+
+    @property
+    def quorums(self) -> Quorums:
+        """The quorums of the ledger."""
+        return self._session.core.seating.quorums
+
+    def can_lose(self, bookie: BookieId) -> bool:
+        """Can everything that is under way be acknowledged without a member?"""
+        return self._session.core.seating.can_lose(bookie)
 
     def give_up(self, bookie: BookieId, why: str) -> None:
         """Treat a member as failed: another bookie takes its place, if there is one.

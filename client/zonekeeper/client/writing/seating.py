@@ -38,7 +38,7 @@ class Seating:
         members: Members,
         deferred: bool,
     ) -> None:
-        self._quorums = quorums
+        self.quorums = quorums
         self._flight = flight
         self._deferred = deferred
         self._fragment_first = fragment_first
@@ -76,11 +76,16 @@ class Seating:
         """Give the seats that must still be sent the batch that begins at an entry."""
         return [seat for seat in self.seats if not seat.failed and seat.following <= first]
 
-    def others_are_enough(self, batches: Iterable[Batch]) -> bool:
-        """Can each batch be acknowledged without the failed members?"""
-        able = frozenset(seat.position for seat in self.seats if not seat.failed)
-        answers = {batch.enough(self._quorums, self.zones, able) for batch in batches}
+    def others_are_enough(self, batches: Iterable[Batch], without: BookieId | None = None) -> bool:
+        """Can each batch be acknowledged without the failed members, and without one more?"""
+        others = (seat for seat in self.seats if not seat.failed and seat.bookie != without)
+        able = frozenset(seat.position for seat in others)
+        answers = {batch.enough(self.quorums, self.zones, able) for batch in batches}
         return not answers & {Enough.NO, Enough.UNKNOWN}
+
+    def can_lose(self, bookie: BookieId) -> bool:
+        """Can everything that is under way be acknowledged without a member?"""
+        return self.others_are_enough(self._flight.unconfirmed, bookie)
 
     def of(self, term: ev.Term) -> Seat | None:
         """Give the seat whose lane has a term; None: the lane was given up."""
@@ -104,7 +109,7 @@ class Seating:
             (batch.first, part)
             for batch in self._flight.since(seat.following)
             if seat.position not in batch.acked
-            and (part := batch.part(seat.position, self._quorums)) is not None
+            and (part := batch.part(seat.position, self.quorums)) is not None
         ]
         seat.following = EntryId(self._flight.last + 1)
         if parts:

@@ -138,6 +138,7 @@ class LogClient:
         to read. At most ``takeovers`` logs are opened at the same time.
         """
         log_candidate.check_name(candidate)
+        arguments.check_whole("takeovers", takeovers, 1, None)
         own = own_zone(self.client.config) if zone is None else log_candidate.zone_of(zone)
         if own is None:
             raise BadCandidateError(
@@ -160,7 +161,8 @@ class LogClient:
 
     async def candidates(self, name: str) -> list[SeenCandidate]:
         """Give the candidates of a log, the one that should write first."""
-        return await handing_over.seen(self.client.cluster, name)
+        with boundary.translated(f"reading the candidates of log {name}"):
+            return await handing_over.seen(self.client.cluster, name)
 
     async def handover(
         self, name: str, to: str, *, timeout_s: float = handing_over.TIMEOUT_S
@@ -171,7 +173,8 @@ class LogClient:
         and nothing was changed; or ``HandoverFailed``.
         """
         token = self._drawn()
-        return await handing_over.hand_over(self.client.cluster, name, to, token, timeout_s)
+        with boundary.translated(f"handing over log {name}"):
+            return await handing_over.hand_over(self.client.cluster, name, to, token, timeout_s)
 
     async def watch_writer(self, name: str) -> AsyncGenerator[LogWriterMark | None, None]:
         """Follow which writer the record of a log names, with its address; None: none ever did.
@@ -179,13 +182,16 @@ class LogClient:
         It may have ended. Raises ``NoLogError`` once there is no such log.
         """
         first, last = True, None
-        async with logs.watch(self.client.cluster, name) as records:
-            async for record in records:
-                if record is None:
-                    raise NoLogError(f"there is no log {name}: it was deleted, or never created")
-                if first or record.writer != last:
-                    first, last = False, record.writer
-                    yield record.writer
+        with boundary.translated(f"following the writer of log {name}"):
+            async with logs.watch(self.client.cluster, name) as records:
+                async for record in records:
+                    if record is None:
+                        raise NoLogError(
+                            f"there is no log {name}: it was deleted, or never created"
+                        )
+                    if first or record.writer != last:
+                        first, last = False, record.writer
+                        yield record.writer
 
     def reader(self, name: str) -> LogReader:
         """Give a reader of a log; the log is looked up when it is read."""
@@ -208,8 +214,9 @@ class LogClient:
         """Change some rules of a log, such as by ``dataclasses.replace``; give the new rules.
 
         Of two programs that change different rules at once, neither undoes the other's change.
-        So ``change`` may be called several times, with the rules as they then are. Raises
-        ``BadLogRules`` for rules that no ledger could follow.
+        So ``change`` may be called several times, with the rules as they then are. These may be
+        its own, as an answer of the store may be lost: a change that doubles a number would double
+        it twice. Raises ``BadLogRules`` for rules that no ledger could follow.
         """
 
         def checked(before: LogRules) -> LogRules:

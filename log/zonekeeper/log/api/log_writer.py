@@ -57,9 +57,14 @@ async def opened(  # noqa: PLR0913 each is a wish of its own, and has a name
     figures.takeovers_total += held.was_open
     state = WritingState(held, await held.begin(), budget or LogBudget(), figures)
     writer = LogWriter(state, wall_ms)
-    async with alongside(writer.run()):
-        yield writer
-        await writer.close()
+    try:
+        async with alongside(writer.run()):
+            yield writer
+            await writer.close()
+    finally:
+        if not state.ended:  # the block raised at once: its task was cancelled before it ran
+            state.halt()
+            state.end()
 
 
 class LogWriter:

@@ -36,6 +36,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, compress
 from operator import attrgetter, not_
+from types import NoneType
 from typing import Final, TypeAlias
 
 from zonekeeper.log.formats import messages
@@ -72,6 +73,7 @@ assert array(_INT32).itemsize == 4  # noqa: PLR2004 32 bits
 _PAYLOAD: Final = attrgetter("payload")
 _KEY: Final = attrgetter("key")
 _HEADERS: Final = attrgetter("headers")
+_KEY_KINDS: Final = frozenset({bytes, NoneType})
 
 
 class Packing(enum.IntEnum):
@@ -170,6 +172,8 @@ def size_bytes(message: LogMessage) -> int:
 
     Raises ``BadMessageError`` for a message that no batch can hold.
     """
+    if type(message.payload) is not bytes or type(message.key) not in _KEY_KINDS:
+        messages.check_kinds(message)
     size = _PLAIN_BYTES + len(message.payload)
     if message.key is not None:
         size += len(message.key)
@@ -188,11 +192,15 @@ def size_bytes(message: LogMessage) -> int:
 def total_bytes(many: Sequence[LogMessage]) -> int | None:
     """Give the sum of ``size_bytes`` of messages without headers, without a step for each.
 
-    None: one has headers. No limit is checked here: the caller sees by the sum that none is broken.
+    None: one has headers, or is wrong. No limit is checked here: the caller sees by the sum that
+    none is broken.
     """
+    payloads, keys = list(map(_PAYLOAD, many)), list(map(_KEY, many))
     if any(map(_HEADERS, many)):
         return None
-    lengths = sum(map(len, map(_PAYLOAD, many))) + sum(map(len, filter(None, map(_KEY, many))))
+    if set(map(type, payloads)) - {bytes} or not _KEY_KINDS.issuperset(map(type, keys)):
+        return None
+    lengths = sum(map(len, payloads)) + sum(map(len, filter(None, keys)))
     return _PLAIN_BYTES * len(many) + lengths
 
 

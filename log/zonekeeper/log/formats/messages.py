@@ -12,6 +12,9 @@ from zonekeeper.placement.base.troubles import Refusal
 HEADERS_MAX: Final = 1_000
 HEADER_NAME_BYTES_MAX: Final = 1_000
 
+#: An error repeats so much of a wrong value.
+_SHORT: Final = 40
+
 #: A name, and a value.
 MessageHeader: TypeAlias = tuple[str, bytes]
 
@@ -29,6 +32,18 @@ class LogMessage:
     headers: tuple[MessageHeader, ...] = ()
 
 
+def check_kinds(message: LogMessage) -> None:
+    """Refuse a payload or a key that is not bytes: it would end the writer that sends it."""
+    values: list[tuple[str, object]] = [("payload", message.payload)]
+    if message.key is not None:
+        values.append(("key", message.key))
+    for what, value in values:
+        if not isinstance(value, bytes):
+            raise BadMessageError(
+                f"the {what} of a message is {_short(value)}, of {type(value).__name__}: give bytes"
+            )
+
+
 def header_names(message: LogMessage) -> list[bytes]:
     """Give the names of the headers as they are stored; raises ``BadMessageError``."""
     if len(message.headers) > HEADERS_MAX:
@@ -36,7 +51,8 @@ def header_names(message: LogMessage) -> list[bytes]:
             f"a message with {len(message.headers)} headers; the limit is {HEADERS_MAX}"
         )
     names = []
-    for name, _ in message.headers:
+    for header in message.headers:
+        name = _name(header)
         try:
             raw = name.encode()
         except UnicodeEncodeError as error:
@@ -49,3 +65,17 @@ def header_names(message: LogMessage) -> list[bytes]:
             )
         names.append(raw)
     return names
+
+
+def _name(header: object) -> str:
+    match header:
+        case (str(name), bytes()):
+            return name
+        case _:
+            raise BadMessageError(
+                f"a header of a message is {_short(header)}: give a pair of a str and bytes"
+            )
+
+
+def _short(value: object) -> str:
+    return repr(value)[:_SHORT]

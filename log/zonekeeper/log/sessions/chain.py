@@ -43,6 +43,7 @@ from zonekeeper.metadata.formats.log_record import (
     LogLedger,
     LogLedgerEnd,
     LogRecord,
+    LogTaken,
     LogWriterMark,
 )
 from zonekeeper.metadata.formats.message_ids import MessageId
@@ -171,9 +172,30 @@ class LedgerChain:
                 self._client.cluster, self.name, self._claim, ledger_id, end
             )
 
+    async def release(self) -> None:
+        """Let another candidate open the log that this one has closed."""
+        if self.record.writer is None or not self.record.writer.candidacy:
+            return
+        with suppress(LogTaken), self._at_store():  # who took it meanwhile needs no release
+            self.record = await logs.release(self._client.cluster, self.name, self._claim)
+
     def lacks(self, bookie: BookieId) -> None:
         """Count a bookie as missing, because it lags too far."""
         self._laggards.add(bookie)
+
+    def can_lack(self, writer: Writer, bookie: BookieId) -> bool:
+        """Does the log go on if a member of its ledger is given up?
+
+        It does if another bookie can take the place, or the others are enough, or the next ledger
+        may have the minimum. Else the log would wait for the member all the same, and for longer.
+        """
+        if self.record.rules.minimum is not None or writer.can_lose(bookie):
+            return True
+        ensemble = writer.ensemble
+        with suppress(PlacementError, ValueError):  # it is no member any more
+            self._client.bookies.replace(writer.quorums, ensemble, [ensemble.index(bookie)])
+            return True
+        return False
 
     def is_lacking(self, ensemble: Iterable[BookieId]) -> bool:
         """Is a bookie in an ensemble that counts as missing?"""
@@ -274,10 +296,13 @@ class LedgerChain:
         return writer
 
     def _check_laggards(self, quorums: Quorums | None) -> None:
-        """Raise ``NotEnoughBookies`` if no full ledger can be had without a laggard."""
+        """Raise ``NotEnoughBookies`` if no full ledger can be had without a laggard.
+
+        A log without a minimum takes the laggard then: there is nothing else to wait for.
+        """
         bookies = self._client.bookies
         self._laggards &= bookies.suspects
-        if not self._laggards:
+        if not self._laggards or self.record.rules.minimum is None:
             return
         with suppress(PlacementError):  # the creation says that better
             ensemble = bookies.choose(quorums or bookies.policy.quorums)

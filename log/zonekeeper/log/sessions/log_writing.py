@@ -100,6 +100,7 @@ class LogWriting:
                 await state.chain.settle()
                 state.settled()
                 if state.all_sent:
+                    await state.chain.release()
                     return False
                 next_ledger = await state.chain.next_ledger()
             except Trouble as error:
@@ -178,10 +179,12 @@ class LogWriting:
         """Give up members that lag too far, until the ledger has confirmed all that it will get.
 
         The client's writer has another bookie take the place of a laggard. If there is none, and
-        the log has a minimum of quorums, the ledger is rotated.
+        the log has a minimum of quorums, the ledger is rotated. Without a minimum, a member that
+        the ledger cannot do without stays.
         """
         state = self._state
         pause_s = (lagging.pause_ms(ledger.rules) or 0) / 1_000
+        ledger.lagging.seated(ledger.writer.ensemble, self._now_ms)
         while True:
             await state.until(lambda: ledger.lagging.is_watched or state.is_confirmed(ledger))
             if state.is_confirmed(ledger):
@@ -192,8 +195,10 @@ class LogWriting:
             if state.chain.is_lacking(ledger.writer.ensemble):
                 ledger.lags = ledger.rules.minimum is not None and not state.chain.is_downgraded
                 state.ring()
+            ledger.lagging.seated(ledger.writer.ensemble, self._now_ms)
             for bookie in ledger.lagging.laggards(ledger.writer.behind, self._now_ms):
-                self._give_up(ledger, bookie)
+                if state.chain.can_lack(ledger.writer, bookie):
+                    self._give_up(ledger, bookie)
 
     def _give_up(self, ledger: RunningLedger, bookie: BookieId) -> None:
         state = self._state

@@ -196,16 +196,17 @@ class WritingState:
 
     async def until_takes(self, size: int) -> None:
         """Give the event loop a turn, and wait for room; raises why the writer takes nothing."""
-        self._check_open()
-        if self._turn_bytes >= TURN_BYTES:
-            self._turn_bytes = 0
-            await asyncio.sleep(0)
-            self._check_open()
         self._without_room += 1
         try:
+            self._check_open()
             while not self.takes(size):
-                self.budget.listen(self.ring)
-                await self._changed.wait()
+                # Other calls append while this one waits, so the turn may be used up again.
+                if self._turn_bytes >= TURN_BYTES:
+                    self._turn_bytes = 0
+                    await asyncio.sleep(0)
+                else:
+                    self.budget.listen(self.ring)
+                    await self._changed.wait()
                 self._check_open()
         finally:
             self._without_room -= 1
@@ -225,9 +226,14 @@ class WritingState:
         return sequence
 
     def put_all(self, many: Sequence[LogMessage], size: int) -> bool:
-        """Append messages that go into one batch; False: nothing was appended."""
+        """Append messages that go into one batch; False: nothing was appended.
+
+        One message may go over the budget where a log holds nothing, but never several.
+        """
         begins = not self.unsent.has_unsent
-        if not self.takes(size) or not self.unsent.extend(many, size):
+        if not self.budget.has_room_for_all(size) or not self.takes(size):
+            return False
+        if not self.unsent.extend(many, size):
             return False
         if begins:
             self.ring()

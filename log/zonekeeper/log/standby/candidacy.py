@@ -43,9 +43,9 @@ class SeenWriter:
 
     #: 0: the log never had a writer.
     epoch: int
-    #: Empty: the writer was no candidate.
+    #: Empty: the writer was no candidate, or has closed the log.
     candidacy: str
-    #: Has the log no ledger without an end?
+    #: Has the log no ledger without an end, and no candidate that would go on?
     is_closed: bool
     #: The ledger that was added last; None: there was none.
     last_ledger: int | None

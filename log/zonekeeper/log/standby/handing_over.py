@@ -5,9 +5,13 @@ writer closes the log and notes how long that took. Then the taker opens it, and
 Nothing is lost: a writer that closes waits until all that it took is stored.
 
 If the program dies, or the taker, then the log goes to the first candidate in order.
+
+The wish is taken back whatever happens. If the store is away, that is tried until the session of
+the program has ended, and the node with it: a wish that stayed would hold up every other handover.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -23,10 +27,15 @@ from zonekeeper.metadata.formats.log_record import LogRecord
 from zonekeeper.metadata.logs import log_candidates, logs
 from zonekeeper.metadata.logs.log_candidate import HandoverMark
 from zonekeeper.metadata.logs.log_candidates import LogCandidates, StandingCandidate
+from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base.ids import ZoneName
 
 #: How long a handover is waited for where the caller does not say it.
 TIMEOUT_S = 30.0
+#: The pause before a wish that could not be taken back is tried again.
+_RETRY_S = 0.5
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +109,24 @@ async def hand_over(
             "which writer it has now"
         ) from None
     finally:
-        await log_candidates.take_back(cluster, name, token)
+        await _take_back(cluster, name, token)
+
+
+async def _take_back(cluster: Cluster, name: str, token: str) -> None:
+    """Take a wish back; a failure is no failure of the handover, whose end is known by now."""
+    try:
+        async with asyncio.timeout(cluster.store.session_timeout_ms / 1_000):
+            while True:
+                try:
+                    return await log_candidates.take_back(cluster, name, token)
+                except StoreError as error:
+                    if not error.retryable:
+                        raise
+                await asyncio.sleep(_RETRY_S)
+    except (StoreError, TimeoutError) as error:
+        _logger.warning(
+            "log %s: the wish to hand it over goes with this program's session: %s", name, error
+        )
 
 
 def _judged(

@@ -99,7 +99,8 @@ class StandbySession:
             self._changed.clear()
             due = [name for name, due_s in self.left.items() if due_s <= loop.time()]
             for name in due:
-                await self._leave(name)
+                if name in self.left:  # it may stay by now: each takes its time at the store
+                    await self._leave(name)
             next_s = min(self.left.values(), default=None)
             if next_s is not None:
                 next_s = max(next_s, loop.time() + _RETRY_S)
@@ -114,9 +115,11 @@ class StandbySession:
                 await self._leave(name)
 
     async def _leave(self, name: str) -> None:
+        due_s = self.left.get(name)
         with suppress(StoreError):
             await log_candidates.leave(self.cluster, name, self.candidate, self.candidacy)
-            self.left.pop(name, None)
+            if self.left.get(name) == due_s:  # else it was to stay, and is to leave once more
+                self.left.pop(name, None)
 
 
 class LogStanding:
@@ -357,10 +360,12 @@ def contenders(seen: LogCandidates) -> tuple[Contender, ...]:
 
 def seen_writer(record: LogRecord) -> SeenWriter:
     """Give what the record says of the log's writer."""
+    writer = "" if record.writer is None else record.writer.candidacy
     return SeenWriter(
         epoch=record.epoch,
-        candidacy="" if record.writer is None else record.writer.candidacy,
-        is_closed=not record.unended,
+        candidacy=writer,
+        # A candidate whose ledger failed goes on in the next one, and has none for a moment.
+        is_closed=not record.unended and not writer,
         last_ledger=record.last_ledger,
     )
 

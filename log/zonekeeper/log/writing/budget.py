@@ -28,7 +28,11 @@ class LogBudget:
 
     def has_room(self, size_bytes: int, *, held_bytes: int) -> bool:
         """Is there room for a message of a log that holds so many bytes already?"""
-        return held_bytes == 0 or self.used_bytes + size_bytes <= self.limit_bytes
+        return held_bytes == 0 or self.has_room_for_all(size_bytes)
+
+    def has_room_for_all(self, size_bytes: int) -> bool:
+        """Is there room for several messages of so many bytes together?"""
+        return self.used_bytes + size_bytes <= self.limit_bytes
 
     def change(self, by_bytes: int) -> None:
         """Note that a log holds more, or less; then all logs hear that there is room."""

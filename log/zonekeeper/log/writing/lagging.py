@@ -3,10 +3,13 @@
 A member lags from the first entry on that it has not answered for, since that entry was sent. All
 sent entries are noted while some member owes an answer, with their times and the bytes before them.
 So a member is never blamed for what it was not sent.
+
+A newcomer is sent old entries, too. It lags by what it owes since it came, and not by what the
+member before it left behind: else one slow bookie would cost the ledger all others in turn.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +40,14 @@ class _Mark:
     bytes_before: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """When a member came, and the bytes that were sent before that."""
+
+    at_ms: int
+    bytes_before: int
+
+
 class Lagging:
     """The members of one ledger."""
 
@@ -45,6 +56,10 @@ class Lagging:
         self._bytes = rules.downgrade_lag_bytes
         self._marks: deque[_Mark] = deque()
         self._sent_bytes = 0
+        #: None: not known yet.
+        self._members: frozenset[BookieId] | None = None
+        #: Of the members that came later than the first ones.
+        self._starts: dict[BookieId, _Start] = {}
 
     @property
     def is_watched(self) -> bool:
@@ -57,6 +72,13 @@ class Lagging:
             self._marks.append(_Mark(entry, now_ms, self._sent_bytes))
             self._sent_bytes += size_bytes
 
+    def seated(self, members: Collection[BookieId], now_ms: int) -> None:
+        """Note the present members; those that were none at the last call are newcomers."""
+        before, self._members = self._members, frozenset(members)
+        self._starts = {one: at for one, at in self._starts.items() if one in self._members}
+        for one in self._members - (self._members if before is None else before):
+            self._starts[one] = _Start(now_ms, self._sent_bytes)
+
     def laggards(self, behind: Mapping[BookieId, EntryId], now_ms: int) -> list[BookieId]:
         """Give the members that lag too far.
 
@@ -65,12 +87,13 @@ class Lagging:
         first = min(behind.values(), default=None)
         while self._marks and (first is None or self._marks[0].entry < first):
             self._marks.popleft()
-        return sorted(one for one, entry in behind.items() if self._lags(entry, now_ms))
+        return sorted(one for one, entry in behind.items() if self._lags(one, entry, now_ms))
 
-    def _lags(self, entry: EntryId, now_ms: int) -> bool:
+    def _lags(self, bookie: BookieId, entry: EntryId, now_ms: int) -> bool:
         mark = next((one for one in self._marks if one.entry >= entry), None)
         if mark is None:
             return False
-        is_late = self._ms is not None and now_ms - mark.sent_ms >= self._ms
-        lacking = self._sent_bytes - mark.bytes_before
+        start = self._starts.get(bookie, _Start(mark.sent_ms, mark.bytes_before))
+        is_late = self._ms is not None and now_ms - max(mark.sent_ms, start.at_ms) >= self._ms
+        lacking = self._sent_bytes - max(mark.bytes_before, start.bytes_before)
         return is_late or (self._bytes is not None and lacking >= self._bytes)

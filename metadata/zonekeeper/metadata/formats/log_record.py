@@ -99,7 +99,7 @@ class LogWriterMark:
     #: What the writer says of how it is reached; the record gives it no meaning.
     address: str = ""
     #: The candidate that claimed the log, and the id of its candidacy (``log_candidate``). Empty
-    #: for a writer that was no candidate.
+    #: for a writer that was no candidate, or has closed the log.
     candidate: str = ""
     candidacy: str = ""
     #: The fields that this version does not know, as JSON; they are written back unchanged.
@@ -306,6 +306,18 @@ def ended(record: LogRecord, claim: LogClaim, ledger_id: LedgerId, end: LogLedge
     if at + 1 < len(ledgers):
         ledgers[at + 1] = replace(ledgers[at + 1], sequence=ledger.sequence + end.messages)
     return LogChange(record=replace(record, ledgers=tuple(ledgers)))
+
+
+def released(record: LogRecord, claim: LogClaim) -> LogChange:
+    """Note that the writer, a candidate, has closed the log, and that another one may open it.
+
+    That all ledgers have an end does not say so: they have for a moment when one has failed.
+    """
+    check_claim(record, claim)
+    assert record.writer is not None, "the record names the claim"
+    return LogChange(
+        record=replace(record, writer=replace(record.writer, candidate="", candidacy=""))
+    )
 
 
 def dropped(record: LogRecord, claim: LogClaim, ledger_id: LedgerId) -> LogChange:

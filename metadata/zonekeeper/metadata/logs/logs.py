@@ -169,6 +169,11 @@ async def end(
     )
 
 
+async def release(cluster: Cluster, name: str, claim: LogClaim) -> LogRecord:
+    """Note that a candidate has closed the log, and that another one may open it."""
+    return await _change(cluster, name, lambda record: log_record.released(record, claim))
+
+
 async def drop(cluster: Cluster, name: str, claim: LogClaim, ledger_id: LedgerId) -> LogRecord:
     """Take the last ledger out again."""
     return await _change(cluster, name, lambda record: log_record.dropped(record, claim, ledger_id))
