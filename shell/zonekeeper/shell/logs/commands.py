@@ -26,7 +26,7 @@ from zonekeeper.metadata.formats.log_record import LogRecord, LogRules
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.base.troubles import Refusal, Trouble
-from zonekeeper.shell.commands import ledger_waiting
+from zonekeeper.shell.commands import ledger_options, ledger_waiting
 from zonekeeper.shell.logs import (
     cursor_commands,
     log_access,
@@ -116,7 +116,7 @@ def append(
     command asks first if the log was not closed. The end of the command closes the log.
     """
     portions = _portions(given)
-    before = reaching.run(_look(place, name))
+    before = reaching.run(_look(place, name, access))
     if before.record.unended and not dry_run:
         reaching.confirm(f"Log {name} is open. Take it from its writer?", yes=yes)
     if dry_run:
@@ -219,8 +219,18 @@ def tail(
 @log_access.with_access
 @reaching.on_cluster
 def show(name: str, every: bool, place: Place, access: LogAccess) -> None:
-    """Show LOG: its state, writer, start, end, rules, and its newest ledgers."""
-    _answer_seen(place, reaching.run(_look(place, name, access, every=every)), with_ledgers=True)
+    """Show LOG: its state, writer, start, end, rules, and its newest ledgers.
+
+    With a wrong password its end is unknown while it is open.
+    """
+    seen = reaching.run(_look(place, name, access, every=every))
+    if seen.wrong_password:
+        tried = ledger_options.password_tried(access.password_file)
+        reaching.tell(
+            f"the open ledger of log {name} has another password, so the log's end is unknown; "
+            f"{tried}"
+        )
+    _answer_seen(place, seen, with_ledgers=True)
 
 
 @log.command("list", epilog="Example: zonekeeper log list orders --long")
