@@ -130,4 +130,4 @@ def test_no_configuration_shows_its_password() -> None:
     config = ClientConfig(password=PASSWORD)
     assert "sesame" not in f"{config!r} {config}"
     with pytest.raises(TypeError, match="password"):
-        ClientConfig(password="text")  # type: ignore[arg-type] # it is refused
+        ClientConfig(password="text")  # type: ignore[arg-type]  # a wrong kind

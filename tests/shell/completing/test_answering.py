@@ -15,7 +15,7 @@ from zonekeeper.shell.completing import answering, commands
 from zonekeeper.shell.completing.word_tree import Words
 from zonekeeper.shell.hosting.hosting import CommandHost
 from zonekeeper.shell.main import main
-from zonekeeper.shell.reaching import last_seen
+from zonekeeper.shell.reaching import last_seen, seen_logs
 from zonekeeper.shell.reaching.last_seen import KnownProcess, LastSeen
 from zonekeeper.wire.running.page_identity import ProcessKind
 
@@ -37,6 +37,12 @@ TREE = Words(
             commands={
                 "kill-zone": Words(options={"--folder": "file"}, arguments=("zone",)),
                 "kill-bookie": Words(arguments=("bookie",)),
+            }
+        ),
+        "log": Words(
+            commands={
+                "read": Words(options={"--cursor": "log cursor"}, arguments=("log",)),
+                "list": Words(arguments=("log namespace",)),
             }
         ),
         "runbook": Words(arguments=("runbook",)),
@@ -89,6 +95,40 @@ def test_s180_zones_and_bookies_are_those_that_a_command_saw_last(
     other = "bookies show --metadata zk://other:2181/ledgers"
     assert answered(environment, other) == []
     assert answered({**environment, "ZONEKEEPER_METADATA": "nonsense"}, "zones status") == []
+
+
+def seen_log(environment: dict[str, str], name: str, *cursors: str) -> None:
+    folder = seen_logs.cache_folder(environment)
+    store = last_seen.store_name(STORE)
+    seen_logs.change(folder, store, "7f", lambda seen: seen_logs.used(seen, name, cursors))
+
+
+def test_s180_logs_and_cursors_are_those_that_commands_saw_last(
+    environment: dict[str, str],
+) -> None:
+    assert answered(environment, "log read") == [], "nothing was seen yet"
+    seen_log(environment, "orders/eu-1", "billing", "audit")
+    seen_log(environment, "orders/us-1", "other")
+    seen_log(environment, "single")
+
+    assert answered(environment, "log read") == ["orders/eu-1", "orders/us-1", "single"]
+    assert answered(environment, "log read", "orders/e") == ["orders/eu-1"]
+    assert answered(environment, "log read orders/eu-1 --cursor") == ["audit", "billing"]
+    assert answered(environment, "log read orders/eu-1", "--cursor=b") == ["--cursor=billing"]
+    assert answered(environment, "log read --cursor") == [], "of which log?"
+    assert answered(environment, "log list") == ["orders"], "and not the empty one"
+    other = {**environment, "ZONEKEEPER_METADATA": "zk://other:2181/ledgers"}
+    assert answered(other, "log read") == []
+    assert answered({**environment, "ZONEKEEPER_METADATA": "nonsense"}, "log read") == []
+
+
+def test_s180_many_logs_are_completed_part_by_part(environment: dict[str, str]) -> None:
+    for number in range(answering.LOGS_SHOWN // 2 + 1):
+        seen_log(environment, f"all/eu/{number:03d}")
+        seen_log(environment, f"all/us/{number:03d}")
+    assert answered(environment, "log read") == ["all/eu/", "all/us/"]
+    assert len(answered(environment, "log read", "all/eu/")) == answering.LOGS_SHOWN // 2 + 1
+    assert answered(environment, "log list") == ["all/eu", "all/us"]
 
 
 @pytest.mark.parametrize(
@@ -191,6 +231,13 @@ def test_the_real_commands_say_what_they_take() -> None:
     assert words.commands["local"].commands["up"].options["--timers"] == ("short", "production")
     assert words.commands["local"].commands["up"].options["--no-zookeeper"] == "none"
     assert words.commands["runbook"].arguments == ("runbook",)
+    log = words.commands["log"].commands
+    assert log["read"].arguments == ("log",)
+    assert log["read"].options["--cursor"] == "log cursor"
+    assert log["list"].arguments == ("log namespace",)
+    assert log["cursor"].commands["seek"].arguments == ("log", "log cursor")
+    plan = words.commands["operator"].commands["plan"]
+    assert plan.options["--namespace"] == "text", "a namespace of Kubernetes"
     assert words.commands["policy"].commands["diff"].arguments == ("file",)
     assert words.options["--version"] == "none"
 

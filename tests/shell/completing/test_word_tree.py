@@ -60,6 +60,55 @@ def test_the_place_knows_the_options_that_were_given() -> None:
     assert word_tree.find(TREE, ["bookies", "show", "bk-a-0"]).kind == word_tree.FILE
 
 
+LOG = Words(options={"--cursor": "log cursor", "--max": "text"}, arguments=("log", "log cursor"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "kind", "log"),
+    [
+        ("", "log", None),
+        ("a/b", "log cursor", "a/b"),
+        ("a/b c", "text", "a/b"),
+        ("--cursor", "log cursor", None),
+        ("a/b --cursor", "log cursor", "a/b"),
+        ("--max 3 a/b --cursor =", "log cursor", "a/b"),
+        ("--max=3 a/b --cursor", "log cursor", "a/b"),
+    ],
+)
+def test_the_place_knows_the_arguments_that_were_given(
+    typed: str, kind: str, log: str | None
+) -> None:
+    place = word_tree.find(LOG, typed.split())
+    assert (place.kind, place.argument("log")) == (kind, log)
+
+
+def test_a_command_below_another_has_arguments_of_its_own() -> None:
+    place = word_tree.find(Words(commands={"read": LOG}), ["nonsense", "read", "a/b"])
+    assert place.arguments == ("a/b",)
+
+
+@pytest.mark.parametrize(
+    ("begun", "found"),
+    [
+        ("", ["a/", "b/", "c"]),
+        ("a", ["a/x/1", "a/x/2", "a/y"]),
+        ("a/x", ["a/x/1", "a/x/2"]),
+        ("b", ["b/p/1", "b/p/2", "b/p/3", "b/p/4"]),
+        ("b/p/3", ["b/p/3"]),
+        ("n", []),
+    ],
+)
+def test_many_names_are_given_by_their_parts(begun: str, found: list[str]) -> None:
+    names = ["a/x/1", "a/x/2", "a/y", "b/p/1", "b/p/2", "b/p/3", "b/p/4", "c"]
+    assert word_tree.by_parts(names, begun, 3) == found
+
+
+def test_parts_stand_for_what_is_below_them() -> None:
+    names = ["a/x/1", "a/x/2", "a/y/1", "a/y/2"]
+    assert word_tree.by_parts(names, "", 3) == ["a/x/", "a/y/"], "alone, a/ would be the whole word"
+    assert word_tree.by_parts(names, "", 4) == names
+
+
 def test_words_are_written_and_read_again() -> None:
     plain = word_tree.plain(TREE)
 

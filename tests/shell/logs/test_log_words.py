@@ -139,6 +139,27 @@ def test_a_state_is_what_the_record_says() -> None:
     assert "pending" not in dict(log_text.rows(replace(silent, record=record)))
 
 
+def test_an_unknown_end_says_why_it_is_unknown() -> None:
+    ledger = LogLedger(id=LedgerId(1), epoch=1, sequence=0)
+    record = LogRecord(id="0" * 32, created_ms=0, epoch=1, ledgers=(ledger,))
+    silent = SeenLog(name="a", record=record, end=None, ledgers=[ledger])
+    locked = replace(silent, wrong_password=True)
+    deleting = replace(silent, record=replace(record, deleting=True))
+    rows = [dict(log_text.rows(one)) for one in (silent, locked, deleting)]
+    assert [(one["end"], one["pending"]) for one in rows] == [
+        (
+            "unknown: the bookies of the open ledger gave no answer",
+            "ledger 1 has no end, and its bookies gave no answer",
+        ),
+        (
+            "unknown: the open ledger has another password",
+            "ledger 1 has no end, and its entries are unknown without its password",
+        ),
+        ("none: the log is being deleted", "ledger 1 has no end"),
+    ]
+    assert [log_text.plain(one)["wrongPassword"] for one in (silent, locked)] == [False, True]
+
+
 def test_an_append_says_how_far_it_came() -> None:
     more = "; later ones may be in the log or not"
     for first, sure, said in (

@@ -1,6 +1,7 @@
 """``zonekeeper log rebuild``: a record that was removed, and a password, against real bookies."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,15 @@ import pytest
 from tests.log.logging_lab import overwrite
 from tests.log.sessions.test_rebuilding import lose
 from tests.shell.log_world import call, data, done, filled, lines, refused
-from zonekeeper.log import connect
+from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.log import LogMessage, connect
 from zonekeeper.metadata.logs import logs
 
 pytestmark = pytest.mark.processes
+
+
+class Dies(Exception):
+    """It ends a writer."""
 
 
 def lost(address: str, name: str) -> None:
@@ -128,3 +134,37 @@ def test_a_log_is_written_read_and_rebuilt_with_its_password(address: str, tmp_p
     done(address, "rebuild", "lost/d", "--yes", *with_password)
     assert payloads(address, "lost/d", *with_password) == b"a\nb\nc\n"
     done(address, "delete", "lost/d", "--yes")
+
+
+def test_show_with_a_wrong_password_says_so_and_gives_no_blame_to_bookies(
+    address: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(b"open sesame\n")
+    done(address, "create", "lost/f")
+
+    async def write() -> None:
+        async with (
+            connect(address, ClientConfig(password=b"open sesame")) as log,
+            log.writer("lost/f") as writer,
+        ):
+            await writer.append_and_wait(LogMessage(payload=b"x"))
+            raise Dies  # a writer's block that raises leaves the log open
+
+    with pytest.raises(Dies):
+        asyncio.run(write())
+    known = call(address, "show", "lost/f", "--password-file", str(file))
+    assert "end:       sequence 1: 1 message kept" in known.stdout
+    assert "password" not in known.output
+    wrong = call(address, "show", "lost/f")
+    assert wrong.exit_code == 0, wrong.output
+    assert "end:       unknown: the open ledger has another password" in wrong.stdout
+    assert "its entries are unknown without its password" in wrong.stdout
+    assert "none was given: use --password-file" in wrong.stderr
+    assert "gave no answer" not in wrong.output
+    found = json.loads(call(address, "show", "lost/f", "-o", "json").stdout)
+    assert (found["end"], found["wrongPassword"], found["state"]) == (None, True, "open")
+    dry = call(
+        address, "append", "lost/f", "--dry-run", "--payload", "y", *("--password-file", str(file))
+    )
+    assert "sequence 1: 1 message kept" in dry.stdout, "append looks with the password that it has"

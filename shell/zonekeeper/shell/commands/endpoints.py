@@ -14,7 +14,7 @@ from rich.text import Text
 
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.shell.reaching import endpoints as stored
-from zonekeeper.shell.reaching import last_seen, reaching, second_hand
+from zonekeeper.shell.reaching import last_seen, reaching, second_hand, seen_logs
 from zonekeeper.shell.reaching.last_seen import LastSeen
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reaching.second_hand import SecondHand
@@ -35,8 +35,9 @@ def endpoints(forget: bool, place: Place) -> None:
     if forget:
         with reaching.reported():
             store = last_seen.store_name(place.address)
-            gone = last_seen.forget(last_seen.cache_folder(os.environ), store)
-        _answer_forgotten(place, gone=gone)
+            processes = last_seen.forget(last_seen.cache_folder(os.environ), store)
+            logs = last_seen.forget(seen_logs.cache_folder(os.environ), store)
+        _answer_forgotten(place, gone=processes or logs)
         return
     found = second_hand.run(place, _read(place), lambda away: _show_remembered(place, away))
     if place.as_json:

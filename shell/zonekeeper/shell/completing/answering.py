@@ -5,7 +5,8 @@ installation, an update or an edit writes. So no command is loaded, and no libra
 bookies or stores. The file names the source files that it was made of, with their times. If one of
 them is another one now, the file says nothing, and is made anew.
 
-The names of zones and bookies are those that a command saw last (``last_seen``); no store is asked.
+The names of zones and bookies are those that a command saw last (``last_seen``), and so are those
+of logs and their cursors (``seen_logs``); no store is asked. Many logs are completed part by part.
 For `zonekeeper local` they are those in the cluster's folder. A name that is new since then can be
 typed as before. Whatever cannot be read gives no names, and is no error: an error message would
 stand in the middle of the line that is typed.
@@ -19,10 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from zonekeeper.metadata.formats import log_names
 from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.shell.completing import word_tree
 from zonekeeper.shell.completing.word_tree import CursorPlace, Words
-from zonekeeper.shell.reaching import last_seen
+from zonekeeper.shell.reaching import last_seen, seen_logs
 from zonekeeper.shell.reaching.last_seen import LastSeen
 from zonekeeper.shell.runbooks import shelf
 from zonekeeper.wire.running.page_identity import ProcessKind
@@ -31,8 +33,11 @@ from zonekeeper.wire.running.page_identity import ProcessKind
 VARIABLE: Final = "_ZONEKEEPER_COMPLETE"
 _ASKS: Final = "_complete"
 _FORMAT: Final = 1
+_OF_LOGS: Final = (word_tree.LOG, word_tree.LOG_NAMESPACE, word_tree.LOG_CURSOR)
 #: A file with more bytes is not read.
 BYTES_MAX: Final = 4 << 20
+#: More names of logs than so many are completed part by part, as files are by their folders.
+LOGS_SHOWN: Final = 100
 
 
 def is_asked(environment: Mapping[str, str]) -> bool:
@@ -80,35 +85,57 @@ def answer(
     if equals and option in place.command.options:
         place = replace(place, kind=place.command.options[option])
         before, begun = f"{option}=", value
-    names = _names(place, environment)
+    names = _names(place, begun, environment)
     is_file = place.kind == word_tree.FILE and not begun.startswith("-")
     return [before + word for word in word_tree.fitting(place, begun, names)], is_file
 
 
-def _names(place: CursorPlace, environment: Mapping[str, str]) -> list[str]:
+def _names(place: CursorPlace, begun: str, environment: Mapping[str, str]) -> Sequence[str]:
     if place.kind == word_tree.RUNBOOK:
         return list(shelf.pages())
+    if place.kind in _OF_LOGS:
+        return _of_logs(place, begun, environment)
     if place.kind not in (word_tree.ZONE, word_tree.BOOKIE):
         return []
     wants_zones = place.kind == word_tree.ZONE
     if place.path[:1] == ("local",):
         return _local_names(place, environment, wants_zones=wants_zones)
-    seen = _seen(place, environment)
-    if seen is None:
+    return _of_processes(place, environment, wants_zones=wants_zones)
+
+
+def _of_processes(
+    place: CursorPlace, environment: Mapping[str, str], *, wants_zones: bool
+) -> list[str]:
+    store = _store(place, environment)
+    seen = None if store is None else last_seen.recall(last_seen.cache_folder(environment), store)
+    if not isinstance(seen, LastSeen):
         return []
     if wants_zones:
         return [one.zone for one in seen.processes if one.zone is not None]
     return [one.name for one in seen.processes if one.kind is ProcessKind.BOOKIE]
 
 
-def _seen(place: CursorPlace, environment: Mapping[str, str]) -> LastSeen | None:
+def _of_logs(place: CursorPlace, begun: str, environment: Mapping[str, str]) -> Sequence[str]:
+    store = _store(place, environment)
+    if store is None:
+        return []
+    seen = seen_logs.recall(seen_logs.cache_folder(environment), store)
+    if seen is None:
+        return []
+    if place.kind == word_tree.LOG_CURSOR:
+        return seen.cursors(place.argument(word_tree.LOG) or "")
+    if place.kind == word_tree.LOG:
+        return word_tree.by_parts(seen.names, begun, LOGS_SHOWN)
+    namespaces = {name.rpartition("/")[0] for name in seen.names} - {log_names.NO_NAMESPACE}
+    return word_tree.by_parts(namespaces, begun, LOGS_SHOWN)
+
+
+def _store(place: CursorPlace, environment: Mapping[str, str]) -> str | None:
     address = place.given.get("--metadata") or environment.get("ZONEKEEPER_METADATA", "")
     try:
-        store = last_seen.store_name(address)
+        return last_seen.store_name(address)
     except BadStoreUriError:
         return None
-    seen = last_seen.recall(last_seen.cache_folder(environment), store)
-    return seen if isinstance(seen, LastSeen) else None
 
 
 def _local_names(

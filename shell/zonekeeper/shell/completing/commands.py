@@ -13,6 +13,12 @@ from zonekeeper.shell.completing.word_tree import Kind, Words
 
 #: The kinds that a parameter's name, or the name that its help shows, stands for.
 _OF_CLUSTER: Final = (word_tree.ZONE, word_tree.BOOKIE, word_tree.RUNBOOK)
+#: Only the name that the help shows counts: other commands have a --namespace of another kind.
+_OF_LOGS: Final = {
+    "log": word_tree.LOG,
+    "namespace": word_tree.LOG_NAMESPACE,
+    "cursor": word_tree.LOG_CURSOR,
+}
 _SHELLS: Final = ("bash", "zsh", "fish")
 
 
@@ -20,7 +26,7 @@ _SHELLS: Final = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that makes SHELL complete commands, options, zones and bookies.
+    """Print the script that makes SHELL complete commands, options, zones, bookies and logs.
 
     In ~/.bashrc: eval "$(zonekeeper completion bash)". Names of a cluster are those that the last
     command on it saw.
@@ -77,5 +83,7 @@ def _kind(one: click.Parameter) -> Kind:
     if isinstance(one.type, click.Path | click.File):
         return word_tree.FILE
     shown = (one.metavar or "").strip("[].").lower()
+    if shown in _OF_LOGS:
+        return _OF_LOGS[shown]
     named = (shown, one.name or "", *(option.lstrip("-") for option in one.opts))
     return next((kind for kind in _OF_CLUSTER if kind in named), word_tree.TEXT)

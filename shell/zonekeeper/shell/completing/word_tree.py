@@ -4,11 +4,12 @@
                                                     "arguments": ["zone"]}}}}}
 
 An option's value, and an argument, is one of these: a list of words; ``zone`` or ``bookie``, a name
-of the cluster; ``runbook``; ``file``; ``text``, for which there is no suggestion; ``none``, for an
-option that takes no value. An argument of several words is the last one and is marked by ``many``.
+of the cluster; ``log``, ``log namespace`` or ``log cursor``, a name of its logs; ``runbook``;
+``file``; ``text``, for which there is no suggestion; ``none``, for an option that takes no value.
+An argument of several words is the last one and is marked by ``many``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -17,11 +18,14 @@ Kind: TypeAlias = str | tuple[str, ...]
 
 ZONE: Final = "zone"
 BOOKIE: Final = "bookie"
+LOG: Final = "log"
+LOG_NAMESPACE: Final = "log namespace"
+LOG_CURSOR: Final = "log cursor"
 RUNBOOK: Final = "runbook"
 FILE: Final = "file"
 TEXT: Final = "text"
 NONE: Final = "none"
-KINDS: Final = (ZONE, BOOKIE, RUNBOOK, FILE, TEXT, NONE)
+KINDS: Final = (ZONE, BOOKIE, LOG, LOG_NAMESPACE, LOG_CURSOR, RUNBOOK, FILE, TEXT, NONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,13 @@ class CursorPlace:
     path: tuple[str, ...]
     #: The options that are given, with their values.
     given: Mapping[str, str]
+    #: The arguments of the command that are given.
+    arguments: tuple[str, ...] = ()
+
+    def argument(self, kind: Kind) -> str | None:
+        """Give the given argument of a kind; None: it is not given yet."""
+        pairs = zip(self.command.arguments, self.arguments, strict=False)
+        return next((word for one, word in pairs if one == kind), None)
 
 
 def find(tree: Words, typed: Sequence[str]) -> CursorPlace:
@@ -53,7 +64,7 @@ def find(tree: Words, typed: Sequence[str]) -> CursorPlace:
 
     ``--output=json`` may be one word, or three: bash takes it apart at the ``=``.
     """
-    command, path, given, arguments = tree, list[str](), dict[str, str](), 0
+    command, path, given, arguments = tree, list[str](), dict[str, str](), list[str]()
     words = iter(typed)
     for word in words:
         option, equals, value = word.partition("=")
@@ -64,16 +75,19 @@ def find(tree: Words, typed: Sequence[str]) -> CursorPlace:
                 if following == "=":
                     following = next(words, None)
                 if following is None:
-                    return CursorPlace(command=command, kind=kind, path=tuple(path), given=given)
+                    break
                 value = following
             given[option] = value
         elif word in command.commands:
-            command, arguments = command.commands[word], 0
+            command, arguments = command.commands[word], []
             path.append(word)
         elif not word.startswith("-"):
-            arguments += 1
-    kind = _argument(command, arguments)
-    return CursorPlace(command=command, kind=kind, path=tuple(path), given=given)
+            arguments.append(word)
+    else:
+        kind = _argument(command, len(arguments))
+    return CursorPlace(
+        command=command, kind=kind, path=tuple(path), given=given, arguments=tuple(arguments)
+    )
 
 
 def _argument(command: Words, number: int) -> Kind:
@@ -98,6 +112,24 @@ def fitting(place: CursorPlace, begun: str, names: Sequence[str]) -> Iterator[st
     else:
         words = sorted(set(names))
     return (word for word in words if word.startswith(begun))
+
+
+def by_parts(names: Iterable[str], begun: str, most: int) -> list[str]:
+    """Give the names that begin as the word at the cursor does; of more than ``most`` their parts.
+
+    The parts end with ``/``, as folders do. A part that all names have is passed over: alone it
+    would be taken for the whole word. Names of one namespace are given all.
+    """
+    fitting = [name for name in names if name.startswith(begun)]
+    found = fitting
+    while len(fitting) > most and len(found := sorted({_part(one, begun) for one in fitting})) == 1:
+        begun = found[0]
+    return found
+
+
+def _part(name: str, begun: str) -> str:
+    end = name.find("/", len(begun))
+    return name if end < 0 else name[: end + 1]
 
 
 def plain(words: Words) -> dict[str, object]:

@@ -26,13 +26,14 @@ from zonekeeper.metadata.formats.log_record import LogRecord, LogRules
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.base.troubles import Refusal, Trouble
-from zonekeeper.shell.commands import ledger_waiting
+from zonekeeper.shell.commands import ledger_options, ledger_waiting
 from zonekeeper.shell.logs import (
     cursor_commands,
     log_access,
     log_options,
     log_text,
     log_work,
+    noting,
     rebuild_command,
     standby_commands,
 )
@@ -119,7 +120,7 @@ def append(
     command asks first if the log was not closed. The end of the command closes the log.
     """
     portions = _portions(given)
-    before = reaching.run(_look(place, name))
+    before = reaching.run(_look(place, name, access))
     if before.record.unended and not dry_run:
         reaching.confirm(f"Log {name} is open. Take it from its writer?", yes=yes)
     if dry_run:
@@ -222,12 +223,22 @@ def tail(
 @log_access.with_access
 @reaching.on_cluster
 def show(name: str, every: bool, place: Place, access: LogAccess) -> None:
-    """Show LOG: its state, writer, start, end, rules, and its newest ledgers."""
-    _answer_seen(place, reaching.run(_look(place, name, access, every=every)), with_ledgers=True)
+    """Show LOG: its state, writer, start, end, rules, and its newest ledgers.
+
+    With a wrong password its end is unknown while it is open.
+    """
+    seen = reaching.run(_look(place, name, access, every=every))
+    if seen.wrong_password:
+        tried = ledger_options.password_tried(access.password_file)
+        reaching.tell(
+            f"the open ledger of log {name} has another password, so the log's end is unknown; "
+            f"{tried}"
+        )
+    _answer_seen(place, seen, with_ledgers=True)
 
 
 @log.command("list", epilog="Example: zonekeeper log list orders --long")
-@click.argument("namespace", required=False)
+@click.argument("namespace", metavar="[NAMESPACE]", required=False)
 @click.option("--long", "-l", "is_long", is_flag=True, help="Read the record of each, too.")
 @reaching.on_cluster
 def list_command(namespace: str | None, is_long: bool, place: Place) -> None:
@@ -317,10 +328,11 @@ async def _create(place: Place, name: str, rules: GivenRules) -> None:
     async with log_access.connected(place) as client:
         policy = client.client.bookies.policy.quorums
         await client.create(name, rules.on(LogRules(), policy))
+        noting.used(place, client, name)
 
 
 async def _set(place: Place, name: str, rules: GivenRules) -> SeenLog:
-    async with log_access.connected(place) as client, log_access.there():
+    async with log_access.connected(place) as client, log_access.there(place, client, name):
         policy = client.client.bookies.policy.quorums
         await client.change_rules(name, lambda before: rules.on(before, policy))
         return await log_work.look(client, name, reaching.wall_ms(), every=False)
@@ -329,8 +341,10 @@ async def _set(place: Place, name: str, rules: GivenRules) -> SeenLog:
 async def _look(
     place: Place, name: str, access: LogAccess | None = None, *, every: bool = False
 ) -> SeenLog:
-    async with log_access.connected(place, access) as client, log_access.there():
-        return await log_work.look(client, name, reaching.wall_ms(), every=every)
+    async with log_access.connected(place, access) as client, log_access.there(place, client, name):
+        seen = await log_work.look(client, name, reaching.wall_ms(), every=every)
+        noting.used(place, client, name, seen.cursors)
+        return seen
 
 
 async def _append(
@@ -375,12 +389,13 @@ async def _give(  # noqa: PLR0913 each is one fact of the command line
     clock = asyncio.get_running_loop().time
     async with log_access.connected(place, access, lasting=True) as client:
         reader, passed = client.reader(name), None
-        async with log_access.there():
+        async with log_access.there(place, client, name):
             start, end = await log_work.bounds(reader, wanted)
             if given is None:
                 many = reader.follow(start) if follow else reader.read(start)
             else:
                 cursor = await cursor_commands.held(client, name, given)
+                noting.cursor_used(place, client, name, given.name)
                 many = cursor.follow() if follow else cursor.read()
                 passed = cursor.move if given.moves else None
         limits = log_work.Limits(end=end, most=wanted.most)
@@ -399,7 +414,9 @@ async def _list(place: Place, namespace: str | None, *, is_long: bool) -> None:
         log_access.connected(place) as client,
         aclosing(log_work.listed(client, namespace, is_long=is_long)) as every,
     ):
+        noted = noting.NotedListing(place, client, namespace)
         async for name, record in every:
+            noted.see(name)
             if place.as_json:
                 plain = {"log": name} if record is None else log_text.listed_plain(name, record)
                 click.echo(json.dumps(plain, sort_keys=True))
@@ -408,23 +425,27 @@ async def _list(place: Place, namespace: str | None, *, is_long: bool) -> None:
             shown += 1
             if sys.stdout is not None and not sys.stdout.isatty():
                 progress.show(f"{shown} logs")
+        noted.end()
     progress.end()
 
 
 async def _look_at_trim(
     place: Place, access: LogAccess, name: str, to: LogPlace
 ) -> tuple[int, int, list[LedgerId]]:
-    async with log_access.connected(place, access) as client, log_access.there():
+    async with log_access.connected(place, access) as client, log_access.there(place, client, name):
         return await log_work.trimmed(client, name, to)
 
 
 async def _trim(place: Place, access: LogAccess, name: str, sequence: int) -> None:
-    async with log_access.connected(place, access, lasting=True) as client, log_access.there():
+    async with (
+        log_access.connected(place, access, lasting=True) as client,
+        log_access.there(place, client, name),
+    ):
         await client.trim(name, sequence)
 
 
 async def _look_at_deletion(place: Place, name: str) -> tuple[LogRecord, list[LedgerId]]:
-    async with log_access.connected(place) as client, log_access.there():
+    async with log_access.connected(place) as client, log_access.there(place, client, name):
         record = await client.record(name)
         return record, await log_work.all_ledgers(client, name, record)
 
@@ -433,6 +454,7 @@ async def _delete(place: Place, name: str) -> None:
     async with log_access.connected(place, lasting=True) as client:
         with suppress(NoLogError):  # another command was faster
             await client.delete(name)
+        noting.gone(place, client, name)
 
 
 def _answer_seen(

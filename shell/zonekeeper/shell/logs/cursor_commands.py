@@ -18,7 +18,7 @@ from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.logs import log_cursor
 from zonekeeper.metadata.logs.log_cursors import NoCursorError
 from zonekeeper.placement.base.troubles import Trouble
-from zonekeeper.shell.logs import log_access, log_places, log_text
+from zonekeeper.shell.logs import log_access, log_places, log_text, noting
 from zonekeeper.shell.logs.log_access import LogAccess
 from zonekeeper.shell.logs.log_options import NAME
 from zonekeeper.shell.logs.log_places import LogEdge, LogPlace, PlaceParameter
@@ -173,8 +173,9 @@ def delete(
 
 
 async def _look(place: Place, access: LogAccess, name: str) -> SeenCursors:
-    async with log_access.connected(place, access) as client, log_access.there():
+    async with log_access.connected(place, access) as client, log_access.there(place, client, name):
         marks = await client.cursors(name)
+        noting.used(place, client, name, marks)
         try:
             end = await client.reader(name).end() if marks else None
         except Trouble as error:  # positions are known all the same
@@ -184,7 +185,7 @@ async def _look(place: Place, access: LogAccess, name: str) -> SeenCursors:
 
 
 async def _stands(place: Place, access: LogAccess, name: str, cursor_name: str) -> int:
-    async with log_access.connected(place, access) as client, log_access.there():
+    async with log_access.connected(place, access) as client, log_access.there(place, client, name):
         given = GivenCursor(name=cursor_name, moves=False)
         return (await held(client, name, given)).sequence
 
@@ -199,7 +200,7 @@ async def _sequence_of(place: Place, access: LogAccess, name: str, to: LogPlace)
 
 
 async def _seek(place: Place, access: LogAccess, name: str, cursor_name: str, to: LogPlace) -> int:
-    async with log_access.connected(place, access) as client, log_access.there():
+    async with log_access.connected(place, access) as client, log_access.there(place, client, name):
         # The place is looked up before the cursor is taken: a wrong one changes nothing.
         message = await log_places.first_of(client.reader(name), to)
         address = log_access.address("log cursor seek")
@@ -214,5 +215,9 @@ async def _seek(place: Place, access: LogAccess, name: str, cursor_name: str, to
 
 
 async def _delete(place: Place, access: LogAccess, name: str, cursor_name: str) -> None:
-    async with log_access.connected(place, access, lasting=True) as client, log_access.there():
+    async with (
+        log_access.connected(place, access, lasting=True) as client,
+        log_access.there(place, client, name),
+    ):
         await client.delete_cursor(name, cursor_name)
+        noting.cursor_gone(place, client, name, cursor_name)

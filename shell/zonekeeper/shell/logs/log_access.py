@@ -20,6 +20,7 @@ from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.logs.log_cursors import NoCursorError
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.shell.commands import ledger_options
+from zonekeeper.shell.logs import noting
 from zonekeeper.shell.reaching import connecting, reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.wire.grpc.tls import TlsFiles
@@ -59,12 +60,19 @@ def address(command: str) -> str:
 
 
 @asynccontextmanager
-async def there() -> AsyncIterator[None]:
-    """Refuse what is not there, and a place that was trimmed: nothing was changed."""
+async def there(place: Place, client: LogClient, name: str) -> AsyncIterator[None]:
+    """Refuse what is not there, and a place that was trimmed: nothing was changed.
+
+    Completion hears whether the log is there.
+    """
     try:
         yield
-    except (NoLogError, NoCursorError, LogTrimmed) as error:
+    except NoLogError as error:
+        noting.gone(place, client, name)
         raise RefusedCommand(str(error)) from None
+    except (NoCursorError, LogTrimmed) as error:
+        raise RefusedCommand(str(error)) from None
+    noting.used(place, client, name)
 
 
 @asynccontextmanager

@@ -18,12 +18,14 @@ class SeenLog:
 
     name: str
     record: LogRecord
-    #: The sequence behind the last message that readers see; None: bookies did not say it.
+    #: The sequence behind the last message that readers see; None: unknown.
     end: int | None
     #: In order, without those that were deleted already.
     ledgers: Sequence[LogLedger]
-    #: The last confirmed entry of each ledger without an end; not there: bookies did not say it.
+    #: The last confirmed entry of each ledger without an end; not there: unknown.
     confirmed: Mapping[LedgerId, EntryId] = dataclasses.field(default_factory=dict)
+    #: A ledger without an end has another password, so no bookie was asked about it.
+    wrong_password: bool = False
     #: Ledgers that are marked as under-replicated.
     marked: Collection[LedgerId] = ()
     cursors: Mapping[str, CursorMark] = dataclasses.field(default_factory=dict)
@@ -55,6 +57,7 @@ def plain(seen: SeenLog) -> dict[str, object]:
         **listed_plain(seen.name, record),
         "end": seen.end,
         "messages": seen.messages,
+        "wrongPassword": seen.wrong_password,
         "pages": record.next_page - record.first_page,
         "rules": _plain_rules(record.rules),
         "pendingLedgers": [one.id for one in record.unended],
@@ -106,7 +109,7 @@ def rows(seen: SeenLog) -> Iterator[tuple[str, str]]:
     yield "writer", _writer_text(record)
     yield "start", f"{start}, sequence {record.start_sequence}"
     if seen.end is None:
-        yield "end", "unknown: the bookies of the open ledger gave no answer"
+        yield "end", _unknown_end(seen)
     else:
         yield "end", f"sequence {seen.end}: {counted(seen.messages or 0, 'message')} kept"
     yield "ledgers", ledgers_text(record)
@@ -204,8 +207,20 @@ def _cursor_text(seen: SeenLog, name: str, mark: CursorMark) -> str:
     return f"{name} at message {mark.position.sequence}, {behind}{waits}"
 
 
+def _unknown_end(seen: SeenLog) -> str:
+    if seen.record.deleting:
+        return "none: the log is being deleted"
+    if seen.wrong_password:
+        return "unknown: the open ledger has another password"
+    return "unknown: the bookies of the open ledger gave no answer"
+
+
 def _pending_text(seen: SeenLog, one: LogLedger) -> str:
     confirmed = seen.confirmed.get(one.id)
+    if confirmed is None and seen.record.deleting:
+        return f"ledger {one.id} has no end"
+    if confirmed is None and seen.wrong_password:
+        return f"ledger {one.id} has no end, and its entries are unknown without its password"
     if confirmed is None:
         return f"ledger {one.id} has no end, and its bookies gave no answer"
     if confirmed == NO_ENTRY:

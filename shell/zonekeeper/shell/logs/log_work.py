@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, TypeVar
 
-from zonekeeper.client.base.errors import TooLarge
+from zonekeeper.client.base.errors import TooLarge, Unauthorized
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
 from zonekeeper.log.api.log_writer import LogWriter
@@ -176,12 +176,16 @@ async def give(
 async def look(log: LogClient, name: str, now_ms: int, *, every: bool) -> SeenLog:
     """Look at a log; ``every``: with the ledgers in pages, else with the newest ones."""
     record = await log.record(name)
+    end, wrong_password, confirmed = None, False, dict[LedgerId, EntryId]()
     try:
         async with asyncio.timeout(_END_S):
-            end = await log.reader(name).end() if not record.deleting else None
-            confirmed = await _confirmed(log, record) if not record.deleting else {}
+            if not record.deleting:
+                end = await log.reader(name).end()
+                confirmed = await _confirmed(log, record)
+    except Unauthorized:
+        end, wrong_password = None, True
     except (Trouble, TimeoutError):
-        end, confirmed = None, {}
+        end = None
     ledgers = [one async for one in _ledgers(log, name, record)] if every else record.ledgers
     kept = [one for one in ledgers if record.gone is None or one.id > record.gone]
     cursors = await log.cursors(name)
@@ -191,6 +195,7 @@ async def look(log: LogClient, name: str, now_ms: int, *, every: bool) -> SeenLo
         end=end,
         ledgers=kept,
         confirmed=confirmed,
+        wrong_password=wrong_password,
         marked=await _marked(log, kept),
         cursors=cursors,
         waited_for=await _waited_for(log, name, record, cursors, now_ms),

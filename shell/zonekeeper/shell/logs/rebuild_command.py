@@ -85,12 +85,18 @@ def _tell_found(
 
 
 async def _look(place: Place, access: LogAccess, name: str) -> dict[str, list[LedgerId]]:
-    async with log_access.connected(place, access, lasting=True) as client, log_access.there():
+    async with (
+        log_access.connected(place, access, lasting=True) as client,
+        log_access.there(place, client, name),
+    ):
         return await rebuilding.rebuildable(client.client, name)
 
 
 async def _rebuild(
     place: Place, access: LogAccess, name: str, log_id: str | None, without: tuple[int, ...]
 ) -> RebuiltLog:
-    async with log_access.connected(place, access, lasting=True) as client, log_access.there():
+    async with (
+        log_access.connected(place, access, lasting=True) as client,
+        log_access.there(place, client, name),
+    ):
         return await client.rebuild(name, log_id=log_id, without=without)

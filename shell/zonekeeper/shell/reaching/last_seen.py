@@ -236,7 +236,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 def recall(folder: Path, store: str) -> LastSeen | NothingSeen:
     """Give what is remembered of the cluster at ``store`` (``store_name``)."""
-    path = _path(folder, store)
+    path = file_of(folder, store)
     try:
         with path.open("rb") as file:
             raw = file.read(BYTES_MAX + 1)
@@ -266,8 +266,8 @@ def remember(folder: Path, seen: LastSeen, known: Collection[BookieId] | None = 
         raw = render(whole)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_anew(_path(folder, seen.store), raw)
-        _tidy(folder)
+        write_anew(file_of(folder, seen.store), raw)
+        tidy(folder)
     except OSError as error:
         return f"{folder}: {error.strerror or error}"
     return None
@@ -276,13 +276,14 @@ def remember(folder: Path, seen: LastSeen, known: Collection[BookieId] | None = 
 def forget(folder: Path, store: str) -> bool:
     """Remove what is remembered of a cluster; False: nothing was. Raises ``OSError``."""
     try:
-        _path(folder, store).unlink()
+        file_of(folder, store).unlink()
     except FileNotFoundError:
         return False
     return True
 
 
-def _path(folder: Path, store: str) -> Path:
+def file_of(folder: Path, store: str) -> Path:
+    """Give the file of one cluster in a folder of them."""
     return folder / f"{hashlib.sha256(store.encode()).hexdigest()[:32]}{_SUFFIX}"
 
 
@@ -299,7 +300,7 @@ def write_anew(path: Path, raw: bytes) -> None:
         raise
 
 
-def _tidy(folder: Path) -> None:
+def tidy(folder: Path) -> None:
     """Remove the files that were written first, and parts that killed commands left."""
     files = sorted(_dated(folder, _SUFFIX), reverse=True)
     newest_s = files[0][0] if files else 0.0
