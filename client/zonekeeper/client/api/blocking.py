@@ -166,6 +166,15 @@ class Writer(LoopObject):
         """For each member that owes an answer: the first entry that it has not answered for."""
         return self._calls.do_now(lambda: self._writer.behind)
 
+    @property
+    def quorums(self) -> Quorums:
+        """The quorums of the ledger."""
+        return self._writer.quorums
+
+    def can_lose(self, bookie: BookieId) -> bool:
+        """Can everything that is under way be acknowledged without a member?"""
+        return self._calls.do_now(lambda: self._writer.can_lose(bookie))
+
     def give_up(self, bookie: BookieId, why: str) -> None:
         """Treat a member as failed: another bookie takes its place, if there is one."""
         self._calls.do_now(lambda: self._writer.give_up(bookie, why))

@@ -191,7 +191,7 @@ async def _stands(place: Place, access: LogAccess, name: str, cursor_name: str) 
 
 
 async def _sequence_of(place: Place, access: LogAccess, name: str, to: LogPlace) -> int:
-    async with log_access.connected(place, access) as client, log_access.there():
+    async with log_access.connected(place, access) as client, log_access.there(place, client, name):
         reader = client.reader(name)
         message = await log_places.first_of(reader, to)
         if message is None or message == await reader.latest():
