@@ -4,7 +4,6 @@ import asyncio
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def logs(address: str) -> Iterator[str]:
+def logs(address: str) -> str:
     """Have logs that no command has seen."""
 
     async def make() -> None:
@@ -117,11 +116,22 @@ def test_a_listing_holds_no_more_names_than_are_noted(
     done(logs, "list")
     assert known(logs) == before
 
+    async def names_held() -> int:
+        async with connect(logs) as log:
+            place = Place(address=logs, cluster_id=None, as_json=False)
+            listing = noting.NotedListing(place, log, None)
+            for name in NAMES:
+                listing.see(name)
+            return len(listing._names)
+
+    assert asyncio.run(names_held()) == 2
+
 
 def test_cursors_are_noted_and_forgotten(logs: str) -> None:
     done(logs, "read", "audit", "--cursor", "billing", "--move")
     done(logs, "read", "audit", "--cursor", "stock", "--move")
-    assert known(logs).cursors("audit") == ("billing", "stock")
+    done(logs, "list")
+    assert known(logs).cursors("audit") == ("billing", "stock"), "a listing leaves what it shows"
     done(logs, "cursor", "delete", "audit", "stock", "--yes")
     assert known(logs).cursors("audit") == ("billing",)
 
