@@ -12,7 +12,7 @@ from tests.log.sessions.test_collecting import collected, left_behind
 from zonekeeper.client.base.errors import MetadataFailed
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.base.errors import LogDamaged
-from zonekeeper.log.formats import openings
+from zonekeeper.log.formats import batches, openings
 from zonekeeper.log.formats.openings import ChainedOpening, Predecessor
 from zonekeeper.log.sessions.rebuilding import SeveralLogsError
 from zonekeeper.metadata.cluster import restored
@@ -217,6 +217,36 @@ async def test_without_stamps_openings_say_which_ledgers_are_of_the_log(lab: Lab
             await unstamped(log, ledger_id)
         assert told((await log.rebuild(NAME, rules=SHORT)).record) == told(before)
         assert await sequences(log) == list(range(25))
+
+
+@played()
+async def test_a_ledger_whose_writer_told_nobody_what_is_confirmed_is_found(lab: Lab) -> None:
+    """So it is at a rotation: the opening and the first batch go out together, and are stored."""
+    async with connected(lab) as log:
+        await log.create(NAME, SHORT)
+        await fill(log, 12)
+        record = await log.record(NAME)
+        last = record.ledgers[-1]
+        assert last.end is not None
+        opening = ChainedOpening(
+            log_id=bytes.fromhex(record.id),
+            epoch=record.epoch,
+            name=NAME,
+            sequence=12,
+            before=Predecessor(ledger=last.id, last_entry=last.end.last_entry),
+        )
+        writer = await log.client.create()
+        await writer.append(openings.build(opening))
+        await writer.append(batches.build([message(12)], place=0, wall_ms=1_000))
+        await writer.flushed(1)
+        writer.halt()
+        seen = await log.client.open(writer.ledger_id, recover=False)
+        assert seen.last_confirmed == NO_ENTRY
+        await lose(log)
+        for ledger_id in await ledgers(log.client):
+            await unstamped(log, ledger_id)
+        await log.rebuild(NAME, rules=SHORT)
+        assert await sequences(log) == list(range(13))
 
 
 async def unstamped(log: LogClient, ledger_id: LedgerId) -> None:

@@ -189,14 +189,21 @@ async def _candidate(client: Client, name: str, one: StoredLedger) -> _Candidate
 async def _opening(
     client: Client, ledger_id: LedgerId, ledger: LedgerMetadata
 ) -> LogOpening | None:
-    """Read the opening of a ledger that may be any ledger; None: it is no ledger of a log."""
+    """Read the opening of a ledger that may be any ledger; None: it is no ledger of a log.
+
+    A replica that has the opening is enough. Its writer may have died before it told anybody that
+    the opening is confirmed; only a recovery, which is yet to come, knows what is.
+    """
+    at = locating.OPENING_ENTRY
     try:
         reader = await client.open(ledger_id, password=ledger.password, recover=False)
-        if reader.last_confirmed < locating.OPENING_ENTRY:
-            return None
-        return openings.parse(await locating.entry_of(reader, locating.OPENING_ENTRY))
+        async with aclosing(reader.read_unconfirmed(at, at)) as batches:
+            async for batch in batches:
+                for entry in batch:
+                    return openings.parse(bytes(entry.payload))
     except (client_errors.NoSuchLedger, client_errors.Unauthorized, MalformedError):
         return None
+    return None
 
 
 def _incarnation(

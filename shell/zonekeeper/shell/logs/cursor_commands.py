@@ -194,6 +194,8 @@ async def _sequence_of(place: Place, access: LogAccess, name: str, to: LogPlace)
     async with log_access.connected(place, access) as client, log_access.there(place, client, name):
         reader = client.reader(name)
         message = await log_places.first_of(reader, to)
+        if to is LogEdge.EARLIEST:
+            return (await client.record(name)).start_sequence
         if message is None or message == await reader.latest():
             return await reader.end()
         return await reader.sequence_of(message)
