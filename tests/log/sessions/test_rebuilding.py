@@ -142,6 +142,19 @@ async def written_apart(log: LogClient, opening: ChainedOpening | None, epoch: i
     return writer.ledger_id
 
 
+def continuing(record: LogRecord, sequence: int) -> ChainedOpening:
+    """Make an opening that continues the last ledger of a log."""
+    last = record.ledgers[-1]
+    assert last.end is not None
+    return ChainedOpening(
+        log_id=bytes.fromhex(record.id),
+        epoch=record.epoch,
+        name=NAME,
+        sequence=sequence,
+        before=Predecessor(ledger=last.id, last_entry=last.end.last_entry),
+    )
+
+
 @played()
 async def test_a_manifest_that_never_landed_has_no_entry_and_does_not_count(lab: Lab) -> None:
     """A manifest is added before its first entry, like each chained ledger (L10)."""
@@ -162,20 +175,11 @@ async def test_a_manifest_with_an_opening_that_continues_the_log_counts(lab: Lab
     async with connected(lab) as log:
         await log.create(NAME, SHORT)
         await fill(log, 15)
-        record = await log.record(NAME)
-        last = record.ledgers[-1]
-        assert last.end is not None
-        opening = ChainedOpening(
-            log_id=bytes.fromhex(record.id),
-            epoch=1,
-            name=NAME,
-            sequence=15,
-            before=Predecessor(ledger=last.id, last_entry=last.end.last_entry),
-        )
+        opening = continuing(await log.record(NAME), 15)
         mine = await written_apart(log, opening, epoch=1)
-        wrong = replace(
-            opening, before=Predecessor(ledger=last.id, last_entry=EntryId(last.end.last_entry + 1))
-        )
+        assert opening.before is not None
+        further = EntryId(opening.before.last_entry + 1)
+        wrong = replace(opening, before=replace(opening.before, last_entry=further))
         dropped = await written_apart(log, wrong, epoch=1)
         await lose(log)
         rebuilt = await log.rebuild(NAME)
@@ -225,18 +229,9 @@ async def test_a_ledger_whose_writer_told_nobody_what_is_confirmed_is_found(lab:
     async with connected(lab) as log:
         await log.create(NAME, SHORT)
         await fill(log, 12)
-        record = await log.record(NAME)
-        last = record.ledgers[-1]
-        assert last.end is not None
-        opening = ChainedOpening(
-            log_id=bytes.fromhex(record.id),
-            epoch=record.epoch,
-            name=NAME,
-            sequence=12,
-            before=Predecessor(ledger=last.id, last_entry=last.end.last_entry),
-        )
+        opening = openings.build(continuing(await log.record(NAME), 12))
         writer = await log.client.create()
-        await writer.append(openings.build(opening))
+        await writer.append(opening)
         await writer.append(batches.build([message(12)], place=0, wall_ms=1_000))
         await writer.flushed(1)
         writer.halt()
