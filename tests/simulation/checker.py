@@ -377,8 +377,7 @@ class Checker:
         acked = self._acked.get(ledger, NO_ENTRY)
         if after is None and ledger not in self._given:  # a creation that was cancelled
             self._given_up.add(ledger)
-        deleted = ledger in self._deleted or ledger in self._given_up
-        self._break_all(record_rules.broken(event, before, acked, deleted=deleted))
+        self._break_all(record_rules.broken(event, before, acked, deleted=self._is_deleted(ledger)))
         if after is None:
             return
         self._metadata[ledger] = after
@@ -426,15 +425,12 @@ class Checker:
     def _take_restarted(self, event: seen.Restarted) -> None:
         now = {kept.ledger: kept for kept in event.kept}
         for (bookie, ledger), before in self._kept.items():
-            if bookie != event.bookie or ledger in self._deleted:
+            if bookie != event.bookie or self._is_deleted(ledger):
                 continue
             after = now.get(ledger, _nothing(bookie, ledger))
             where = f"{bookie}, ledger {ledger}"
-            lost = [
-                entry
-                for entry in sorted(before.entries - after.entries)
-                if self._counts(ledger, entry)
-            ]
+            gone = sorted(before.entries - after.entries)
+            lost = [entry for entry in gone if self._counts(ledger, entry)]
             if lost:
                 self._break("I14", f"{where}: {lost} were on disk, and are gone after a crash")
             if before.fenced and not after.fenced:
@@ -460,9 +456,13 @@ class Checker:
         if last is not None and entry > last:
             self._break(rule, f"ledger {ledger} ends at {last}, and {entry} was {what}")
 
+    def _is_deleted(self, ledger: LedgerId) -> bool:
+        """By order, with its log, or because its creation was given up."""
+        return ledger in self._deleted or ledger in self._given_up
+
     def _counts(self, ledger: LedgerId, entry: EntryId) -> bool:
-        """Is an entry one that bookies must not lose? Not of a ledger that was deleted by order."""
-        if ledger in self._deleted:
+        """Is an entry one that bookies must not lose? Not of a ledger that was deleted."""
+        if self._is_deleted(ledger):
             return False
         metadata = self._metadata.get(ledger)
         return metadata is None or _is_of(metadata, entry)

@@ -24,6 +24,7 @@ from tests.simulation.patching import Patch, patched
 from tests.simulation.surroundings import Surroundings
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
+from zonekeeper.client.base.errors import MetadataFailed
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_reader import ReadMessage
 from zonekeeper.log.api.log_writer import LogWriter
@@ -79,8 +80,7 @@ async def write_log(life: Life) -> None:
     while not is_late(life):
         handle = life.handle()
         try:
-            with suppress(LogExistsError):
-                await logs_of(life).create(NAME, rules)
+            await _create(life, rules)
             async with logs_of(life).writer(NAME, address=handle) as writer:
                 life.observer.board.writer = life.name
                 first = writer.next_sequence
@@ -93,6 +93,17 @@ async def write_log(life: Life) -> None:
             note_failed(life.around, handle, error)
         await asyncio.sleep(life.chance.random() ** 2)
     await asyncio.sleep(3_600)
+
+
+async def _create(life: Life, rules: LogRules) -> None:
+    """Create the log if there is none; one in doubt may be there, or may be deleted already."""
+    try:
+        await logs_of(life).create(NAME, rules)
+    except LogExistsError:
+        pass
+    except MetadataFailed as error:
+        if not error.maybe_applied:
+            raise
 
 
 async def _append(life: Life, handle: str, writer: LogWriter) -> None:
