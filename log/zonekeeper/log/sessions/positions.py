@@ -14,23 +14,31 @@ from zonekeeper.placement.base.ids import EntryId
 
 
 async def sequence_of(client: Client, name: str, record: LogRecord, message: MessageId) -> int:
-    """Give the sequence of the message with an id; raises ``LogTrimmed`` or ``NotInLog``."""
+    """Give the sequence of the message with an id; raises ``LogTrimmed`` or ``NotInLog``.
+
+    ``NotInLog`` is retryable while the message may come. It may have been read already: the next
+    look at an open ledger may ask bookies that heard less of what is confirmed.
+    """
     if record.start is not None and message < record.start:
         raise locating.trimmed(name, record, f"message {message}")
     ledger = await logs.search(client.cluster, name, record, lambda one: one.id < message.ledger)
     if ledger is None or ledger.id != message.ledger:
         raise locating.foreign(name, message)
+    may_come = ledger.end is None and message.entry > locating.OPENING_ENTRY
     if ledger.sequence is not None:
         reader = await locating.reader_of(client, name, ledger.id, record.id)
         last = await locating.last_of(record, ledger, reader)
         if locating.OPENING_ENTRY < message.entry <= last:
+            may_come = False
             batch = await locating.batch_of(reader, message.entry)
             if message.index < len(batch):
                 return ledger.sequence + batch.place + message.index
-    raise NotInLog(
+    lacking = NotInLog(
         f"log {name} has no message {message}: ledger {ledger.id} has no such message, or not yet; "
         "nothing was read or changed"
     )
+    lacking.retryable = may_come
+    raise lacking
 
 
 async def end_of(client: Client, name: str, record: LogRecord) -> tuple[MessageId | None, int]:
