@@ -10,6 +10,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from zonekeeper.wire.grpc.tls import TlsFiles
+
 #: Wide bounds, so that no clock of a test machine can fall outside them.
 NOT_BEFORE = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 NOT_AFTER = datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC)
@@ -103,3 +105,36 @@ def _private_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
 
 def _certificate_pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+@dataclass(frozen=True, slots=True)
+class Authorities:
+    """Two of them: one is ours."""
+
+    ours: Authority
+    theirs: Authority
+
+
+def certified(authority: Authority, name: str, file: str) -> TlsFiles:
+    """A certificate for a name, and the authority that signed it."""
+    pair = authority.sign(file, name=name, hosts=(name,))
+    trusted = authority.pair.certificate
+    return TlsFiles(authority=trusted, certificate=pair.certificate, key=pair.key)
+
+
+def place(folder: Path, authority: Authority, name: str) -> TlsFiles:
+    """Put a new certificate for a name, and its authority's, to where they are looked for."""
+    pair = authority.sign(f"{name}-{authority.folder.name}", name=name, hosts=(name,))
+    folder.mkdir(exist_ok=True)
+    files = TlsFiles(
+        authority=folder / "ca.crt", certificate=folder / "tls.crt", key=folder / "tls.key"
+    )
+    for file, content in (
+        (files.authority, authority.pair.certificate),
+        (files.certificate, pair.certificate),
+        (files.key, pair.key),
+    ):
+        new = file.with_suffix(".new")
+        new.write_bytes(content.read_bytes())
+        new.rename(file)
+    return files

@@ -2,12 +2,12 @@
 
 import asyncio
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.support.certificates import Authority
+from tests.support.certificates import Authorities, certified
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, linked
 from zonekeeper.placement.base.ids import BookieId
@@ -15,37 +15,6 @@ from zonekeeper.wire.formats import errors
 from zonekeeper.wire.grpc import grpc_link, grpc_server, tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.host.serving import Host
-
-
-@dataclass(frozen=True, slots=True)
-class Authorities:
-    """Two of them: one is ours."""
-
-    ours: Authority
-    theirs: Authority
-
-
-def certified(authority: Authority, name: str, file: str) -> TlsFiles:
-    """A certificate for a name, and the authority that signed it."""
-    pair = authority.sign(file, name=name, hosts=(name,))
-    trusted = authority.pair.certificate
-    return TlsFiles(authority=trusted, certificate=pair.certificate, key=pair.key)
-
-
-@pytest.fixture(scope="module")
-def authorities(tmp_path_factory: pytest.TempPathFactory) -> Authorities:
-    folder = tmp_path_factory.mktemp("certificates")
-    return Authorities(Authority(folder / "ours"), Authority(folder / "theirs"))
-
-
-@pytest.fixture(scope="module")
-def bookie_files(authorities: Authorities) -> TlsFiles:
-    return certified(authorities.ours, BOOKIE, "bookie")
-
-
-@pytest.fixture(scope="module")
-def client_files(authorities: Authorities) -> TlsFiles:
-    return certified(authorities.ours, "client", "client")
 
 
 async def ask(bookie_files: TlsFiles, client_files: TlsFiles | None) -> BookieId:

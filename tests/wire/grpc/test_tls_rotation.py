@@ -6,33 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.certificates import Authority
+from tests.support.certificates import Authority, place
 from tests.support.fronts import Front
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, linked
 from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.grpc import grpc_server, tls
-from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.host.serving import Host
-
-
-def place(folder: Path, authority: Authority, name: str) -> TlsFiles:
-    """Put a new certificate for a name, and its authority's, to where they are looked for."""
-    pair = authority.sign(f"{name}-{authority.folder.name}", name=name, hosts=(name,))
-    folder.mkdir(exist_ok=True)
-    files = TlsFiles(
-        authority=folder / "ca.crt", certificate=folder / "tls.crt", key=folder / "tls.key"
-    )
-    for file, content in (
-        (files.authority, authority.pair.certificate),
-        (files.certificate, pair.certificate),
-        (files.key, pair.key),
-    ):
-        new = file.with_suffix(".new")
-        new.write_bytes(content.read_bytes())
-        new.rename(file)
-    return files
 
 
 async def until_served(link: BookieLink) -> None:

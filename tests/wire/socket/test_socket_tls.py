@@ -7,12 +7,12 @@ import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.support.certificates import Authority
+from tests.support.certificates import Authorities, certified, place
 from tests.support.raw_sockets import LIMIT_S, raw_socket, until
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, PATIENT, opened, read
@@ -26,37 +26,6 @@ from zonekeeper.wire.socket import socket_link
 from zonekeeper.wire.socket.connection import EndCause
 from zonekeeper.wire.socket.socket_server import SocketLimits, SocketServer
 from zonekeeper.wire.socket.socket_tls import SocketTls
-
-
-@dataclass(frozen=True, slots=True)
-class Authorities:
-    """Two of them: one is ours."""
-
-    ours: Authority
-    theirs: Authority
-
-
-def certified(authority: Authority, name: str, file: str) -> TlsFiles:
-    """A certificate for a name, and the authority that signed it."""
-    pair = authority.sign(file, name=name, hosts=(name,))
-    trusted = authority.pair.certificate
-    return TlsFiles(authority=trusted, certificate=pair.certificate, key=pair.key)
-
-
-@pytest.fixture(scope="module")
-def authorities(tmp_path_factory: pytest.TempPathFactory) -> Authorities:
-    folder = tmp_path_factory.mktemp("certificates")
-    return Authorities(Authority(folder / "ours"), Authority(folder / "theirs"))
-
-
-@pytest.fixture(scope="module")
-def bookie_files(authorities: Authorities) -> TlsFiles:
-    return certified(authorities.ours, BOOKIE, "bookie")
-
-
-@pytest.fixture(scope="module")
-def client_files(authorities: Authorities) -> TlsFiles:
-    return certified(authorities.ours, "client", "client")
 
 
 @asynccontextmanager
@@ -191,36 +160,18 @@ def test_a_file_that_is_not_what_it_should_be_is_named(client_files: TlsFiles) -
         SocketTls(replace(client_files, key=Path("/nowhere.pem")), serving=True)
 
 
-def place_files(folder: Path, authority: Authority, name: str) -> TlsFiles:
-    """Put a new certificate, and its authority's, to where they are looked for."""
-    pair = authority.sign(f"{name}-{authority.folder.name}", name=name, hosts=(name,))
-    folder.mkdir(exist_ok=True)
-    files = TlsFiles(
-        authority=folder / "ca.crt", certificate=folder / "tls.crt", key=folder / "tls.key"
-    )
-    for file, content in (
-        (files.authority, authority.pair.certificate),
-        (files.certificate, pair.certificate),
-        (files.key, pair.key),
-    ):
-        new = file.with_suffix(".new")
-        new.write_bytes(content.read_bytes())
-        new.rename(file)
-    return files
-
-
 async def test_each_new_connection_uses_the_files_as_they_are_then(
     authorities: Authorities, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bookie = place_files(tmp_path / "bookie", authorities.ours, BOOKIE)
-    client = place_files(tmp_path / "client", authorities.ours, "client")
+    bookie = place(tmp_path / "bookie", authorities.ours, BOOKIE)
+    client = place(tmp_path / "client", authorities.ours, "client")
     async with serving(bookie) as server, linked(server, client) as link:
         assert (await link.info()).bookie_id == BOOKIE
-        place_files(tmp_path / "bookie", authorities.theirs, BOOKIE)
+        place(tmp_path / "bookie", authorities.theirs, BOOKIE)
         assert (await link.info()).bookie_id == BOOKIE, "a connection that is there goes on"
         with pytest.raises(errors.NotConnected):
             await opened(link, 7)
-        place_files(tmp_path / "client", authorities.theirs, "client")
+        place(tmp_path / "client", authorities.theirs, "client")
         while True:
             try:
                 await link.read(read(7, 0, 0))
@@ -230,6 +181,6 @@ async def test_each_new_connection_uses_the_files_as_they_are_then(
                 break
         (tmp_path / "client" / "tls.key").write_bytes(b"half of a k")
         with caplog.at_level(logging.WARNING):
-            async with linked(server, place_files(tmp_path / "other", authorities.theirs, "c")):
+            async with linked(server, place(tmp_path / "other", authorities.theirs, "c")):
                 pass
         assert BookieId(BOOKIE) == link.bookie_id
