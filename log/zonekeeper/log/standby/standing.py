@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from zonekeeper.log.sessions.pausing import GrowingPause
 from zonekeeper.log.standby import candidacy
 from zonekeeper.log.standby.candidacy import (
     Contender,
@@ -148,7 +149,7 @@ class LogStanding:
         self._stood_in: SessionId | None = None
         self._has_stood = False
         self._is_back = False
-        self._back_s = BACK_S
+        self._back = GrowingPause(BACK_S, BACK_MAX_S)
 
     # ── what is seen ──
 
@@ -310,12 +311,11 @@ class LogStanding:
         """Let others try for a while, as this candidate could not open the log."""
         _logger.warning(
             "log %s: candidate %s could not open it, and stands back for %g s: %s",
-            self.name, self._shared.candidate, self._back_s, error,
+            self.name, self._shared.candidate, self._back.next_s, error,
         )  # fmt: skip
         self._is_back = True
         await self._shared.leave(self.name)
-        await asyncio.sleep(self._back_s)
-        self._back_s = min(2 * self._back_s, BACK_MAX_S)
+        await self._back.wait()
         self._shared.stay(self.name)
         self._is_back, self._stood_in = False, None
         self.ring()
