@@ -1,4 +1,4 @@
-"""Who opens, holds and gives back a log: every small world, as all candidates see it alike."""
+"""Every small world of candidates that see the same: which one opens a log, which gives it back."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -255,7 +255,7 @@ class World:
 
 
 def test_all_worlds_come_to_rest_with_one_writer() -> None:
-    """Whoever moves first: a takeover, a rotation, and then the first in order writes."""
+    """Behind a takeover and a rotation the first in order writes, in whatever order they move."""
     for alike, wish, differ in product(
         standing(), (None, Wish(giver="a1", taker="b1")), (False, True)
     ):

@@ -72,7 +72,7 @@ class StandingCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCandidates:
-    """Who stands for one log, and whether it is being handed over."""
+    """The candidates that stand for one log, and the handover that is under way."""
 
     #: In the order of their names.
     candidates: tuple[StandingCandidate, ...]
