@@ -117,7 +117,8 @@ class Tab:
             f"{within_s * 1000}; const look = () => {{ let found; try {{ found = ({condition}); }} "
             "catch (error) { found = null; } if (found) done(found); else if (Date.now() > end) "
             "failed(new Error('never true; the page says: ' "
-            "+ document.body.innerText.slice(0, 3000))); else setTimeout(look, 50); }; look(); })"
+            "+ (document.querySelector('dialog[open]') || document.body).innerText.slice(0, 3000)"
+            ")); else setTimeout(look, 50); }; look(); })"
         )
 
     def click(self, selector: str) -> None:

@@ -454,7 +454,8 @@ $("theme").addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
 $("close").addEventListener("click", () => $("details").close());
-$("details").addEventListener("close", () => { page.details = null; });
+// The browser tells of a close later: by then the dialog may show something else, which is kept.
+$("details").addEventListener("close", () => { if (!$("details").open) page.details = null; });
 $("search").addEventListener("submit", (event) => { event.preventDefault(); showLedgers($("from").value.replace(/\D/g, "") || "0"); });
 $("following").addEventListener("click", () => { if (page.ledgers && page.ledgers.result && page.ledgers.result.next) showLedgers(page.ledgers.result.next); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
