@@ -19,7 +19,7 @@ from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.ledgers import ledgers, underreplication
-from zonekeeper.metadata.store.background import alongside
+from zonekeeper.metadata.store.background import TasksBeside, alongside
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
@@ -53,7 +53,7 @@ def rules(repair: RepairRules = QUICK) -> Policy:
 class Recovering:
     """A cluster, an application's client, and processes that repair."""
 
-    def __init__(self, lab_: Lab, client: Client, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, lab_: Lab, client: Client, tasks: TasksBeside) -> None:
         self.lab = lab_
         self.client = client
         self.cluster = client.cluster

@@ -20,7 +20,7 @@ from zonekeeper.metadata.cluster import zone_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.ledgers import ledgers, underreplication
-from zonekeeper.metadata.store.background import alongside
+from zonekeeper.metadata.store.background import TasksBeside, alongside
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
@@ -137,7 +137,7 @@ class Bench:
     """A repairer, and what a test does around it."""
 
     def __init__(
-        self, lab: Lab, client: Client, gates: Gates, view: View, tasks: asyncio.TaskGroup
+        self, lab: Lab, client: Client, gates: Gates, view: View, tasks: TasksBeside
     ) -> None:
         self.lab = lab
         self.client = client

@@ -16,7 +16,7 @@ from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers import deletions, ledgers
 from zonekeeper.metadata.ledgers.deletions import Deleter, Deletion
 from zonekeeper.metadata.store.errors import StoreUnavailableError, VersionConflictError
-from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage
+from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
@@ -94,6 +94,25 @@ async def test_a_deletion_in_doubt_is_recorded_once(
     assert await ledgers.read(cluster, LedgerId(3)) is None
     assert await deletions.recorded(cluster, [LedgerId(3)]) == {3}
     assert len(await names(cluster)) == (1 if first else 2)
+
+
+@pytest.mark.parametrize("losses", range(5))
+async def test_the_first_deletion_makes_the_directory_after_any_number_of_losses(
+    memory: MemoryPlace, losses: int
+) -> None:
+    """Four attempts may be lost on the way. The fifth finds that there is no directory yet."""
+    store = await memory.open()
+    assert isinstance(store, MemoryStore)
+    cluster = await clusters.initialise(store, INSTANCE)
+    await ledgers.create(cluster, NEW, ledger_id=LedgerId(3))
+    lost = iter(range(losses))
+    store.weather = lambda kind: Passage(
+        loss=ExchangeLoss.REQUEST
+        if kind is RequestKind.WRITE and next(lost, None) is not None
+        else ExchangeLoss.NOTHING
+    )
+    await ledgers.delete(cluster, LedgerId(3), CLIENT)
+    assert await deletions.recorded(cluster, [LedgerId(3)]) == {3}
 
 
 async def test_records_stay_few_however_many_deletions_there_are(cluster: Cluster) -> None:

@@ -1,6 +1,7 @@
 """Errors come out of a followed stream as they are, and nothing is left running."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -35,6 +36,84 @@ async def test_an_error_of_the_work_ends_the_block_and_comes_out_as_it_is() -> N
         async with alongside(for_ever(), fail()):
             await for_ever()
     assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_cancellation_that_comes_with_an_error_is_not_lost() -> None:
+    """A task that tries again after an error would otherwise never end."""
+    begun = asyncio.Event()
+
+    async def fails_when_cancelled() -> None:
+        begun.set()
+        try:
+            await for_ever()
+        finally:
+            raise ValueError("of the work")
+
+    async def tries_for_ever() -> None:
+        while True:
+            with suppress(ValueError):
+                await together([fails_when_cancelled()])
+
+    trying = asyncio.ensure_future(tries_for_ever())
+    await begun.wait()
+    trying.cancel()
+    await asyncio.wait([trying], timeout=5)
+    assert trying.cancelled()
+
+
+async def test_a_block_that_hears_of_the_end_of_another_task_ends_so_itself() -> None:
+    other = asyncio.ensure_future(for_ever())
+    asyncio.get_running_loop().call_soon(other.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        async with alongside(for_ever()):
+            await other
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_block_that_a_failure_ended_leaves_no_cancellation_behind() -> None:
+    whole = asyncio.current_task()
+    assert whole is not None
+    for _ in range(3):
+        with pytest.raises(ValueError, match="of the work"):
+            async with alongside(fail()):
+                await for_ever()
+        with pytest.raises(ValueError, match="of the work"):
+            await together([fail()])
+    assert whole.cancelling() == 0
+
+
+async def test_a_block_waits_for_what_was_begun_in_it_and_a_failure_then_ends_all() -> None:
+    gave = []
+
+    async def give() -> None:
+        await asyncio.sleep(0)
+        gave.append(1)
+
+    async with alongside(for_ever()) as beside:
+        beside.create_task(give())
+    assert gave == [1]
+    with pytest.raises(ValueError, match="of the work"):
+        async with alongside() as beside:
+            beside.create_task(for_ever())
+            beside.create_task(fail())
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_an_error_while_the_task_is_being_cancelled_already_comes_out_as_it_is() -> None:
+    async def cleans_up() -> str:
+        try:
+            await for_ever()
+        finally:
+            try:
+                await together([fail()])
+            except ValueError as error:
+                return str(error)
+        return ""
+
+    cleaning = asyncio.ensure_future(cleans_up())
+    await asyncio.sleep(0)
+    cleaning.cancel()
+    assert await cleaning == "of the work"
 
 
 async def test_what_is_run_together_gives_its_results_in_order_or_its_error() -> None:

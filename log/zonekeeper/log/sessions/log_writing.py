@@ -32,7 +32,7 @@ from zonekeeper.log.sessions.running import RunningLedger
 from zonekeeper.log.sessions.writing_state import WritingState
 from zonekeeper.log.writing import lagging
 from zonekeeper.metadata.formats.log_record import LogTaken
-from zonekeeper.metadata.store.background import alongside
+from zonekeeper.metadata.store.background import TasksBeside, alongside
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.troubles import Trouble
 
@@ -72,7 +72,7 @@ class LogWriting:
             try:
                 async with alongside() as group:
 
-                    def hear(ledger: RunningLedger, group: asyncio.TaskGroup = group) -> None:
+                    def hear(ledger: RunningLedger, group: TasksBeside = group) -> None:
                         group.create_task(self._hear(ledger))
                         if lagging.pause_ms(ledger.rules) is not None:
                             group.create_task(self._watch(ledger))

@@ -29,7 +29,7 @@ from zonekeeper.metadata.store.errors import (
     StoreError,
     VersionConflictError,
 )
-from zonekeeper.metadata.store.store import Delete, Versioned
+from zonekeeper.metadata.store.store import Create, Delete, Versioned, Written
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.troubles import Refusal, Trouble
 
@@ -156,15 +156,10 @@ async def _delete(
     try:
         for attempts_left in reversed(range(_WRITE_ATTEMPTS_MAX)):
             try:
-                _, written = await cluster.store.commit([removal, note])
-            except NoNodeError as error:
-                if error.path == where:
-                    return
-                if attempts_left == 0:
-                    raise
-                with suppress(NodeExistsError):
-                    await cluster.store.create(deletions.directory(cluster))
+                written = await _removed(cluster, removal, note)
             except StoreError as error:
+                if isinstance(error, NoNodeError) and error.path == where:
+                    return
                 in_doubt = in_doubt or error.maybe_applied
                 if not in_doubt or attempts_left == 0:
                     raise
@@ -176,6 +171,22 @@ async def _delete(
     except StoreError as error:
         error.maybe_applied = error.maybe_applied or in_doubt
         raise
+
+
+async def _removed(cluster: Cluster, removal: Delete, note: Create) -> Written:
+    """Remove a ledger and leave the record of it; the first record needs its directory.
+
+    To make that is a part of the attempt: an earlier one may have been lost before it got there.
+    """
+    try:
+        _, written = await cluster.store.commit([removal, note])
+    except NoNodeError as error:
+        if error.path == removal.path:
+            raise
+        with suppress(NodeExistsError):
+            await cluster.store.create(deletions.directory(cluster))
+        _, written = await cluster.store.commit([removal, note])
+    return written
 
 
 async def proven_deleted(cluster: Cluster, ledger_id: LedgerId) -> bool:

@@ -11,7 +11,7 @@ from contextlib import aclosing, asynccontextmanager
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from zonekeeper.metadata.store.background import alongside
+from zonekeeper.metadata.store.background import TasksBeside, alongside
 from zonekeeper.metadata.store.store import MetadataStore, Versioned
 
 Meaning = TypeVar("Meaning")
@@ -65,7 +65,7 @@ class _Children:
             finally:
                 self._adopt((), group)
 
-    def _adopt(self, names: tuple[str, ...], group: asyncio.TaskGroup) -> None:
+    def _adopt(self, names: tuple[str, ...], group: TasksBeside) -> None:
         for gone in sorted(self._following.keys() - set(names)):
             self._following.pop(gone).cancel()
             self._values.pop(gone, None)

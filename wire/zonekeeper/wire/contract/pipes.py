@@ -30,36 +30,29 @@ class Pipe(Protocol):
         ...
 
 
-class _OneEndedError(Exception):
-    """Cancels the other tasks in a task group."""
-
-
 async def until_one_ends(*ways: Callable[[], Coroutine[None, None, None]]) -> None:
     """Run all until one returns or fails, and cancel the others; raise the first wire error.
 
-    Any other exception is a bug. It is raised in the task group's exception group.
+    Any other exception is a bug, and is raised before wire errors. A cancellation that comes at the
+    same time as an end is not lost: code that connects again after an end must hear it.
     """
-
-    async def run(way: Callable[[], Coroutine[None, None, None]]) -> None:
-        await way()
-        raise _OneEndedError
-
-    failures: list[errors.WireError] = []
-
-    def note(group: BaseExceptionGroup[errors.WireError]) -> None:
-        for failure in group.exceptions:
-            if isinstance(failure, BaseExceptionGroup):
-                note(failure)
-            else:
-                failures.append(failure)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for way in ways:
-                group.create_task(run(way))
-    except* _OneEndedError:
-        pass
-    except* errors.WireError as failed:
-        note(failed)
-    if failures:
-        raise failures[0]
+    running = {asyncio.get_running_loop().create_task(way()) for way in ways}
+    ended: list[asyncio.Task[None]] = []
+    for task in running:
+        task.add_done_callback(ended.append)
+    is_cancelled = False
+    waits_for = asyncio.FIRST_COMPLETED
+    while not all(task.done() for task in running):
+        try:
+            await asyncio.wait(running, return_when=waits_for)
+        except asyncio.CancelledError:
+            is_cancelled = True
+        waits_for = asyncio.ALL_COMPLETED
+        for task in running:
+            task.cancel()
+    if is_cancelled:
+        raise asyncio.CancelledError
+    failures = [task.exception() for task in ended if not task.cancelled()]
+    told = [failure for failure in failures if failure is not None]
+    for failure in sorted(told, key=lambda one: isinstance(one, errors.WireError)):
+        raise failure
