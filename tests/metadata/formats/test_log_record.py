@@ -38,7 +38,8 @@ from zonekeeper.metadata.formats.log_record import (
     LogTaken,
     OtherIncarnation,
 )
-from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 
 
@@ -132,6 +133,23 @@ def test_adding_ending_and_dropping_recognise_themselves() -> None:
 
     record = log_record.dropped(record, CLAIM, LedgerId(6)).record
     assert log_record.dropped(record, CLAIM, LedgerId(6)).record == record
+
+
+def test_an_end_recognises_itself_though_ledgers_before_it_were_reclaimed_meanwhile() -> None:
+    record = ended(ended(added(claimed(), 5, 6), 5, 0), 6, 1)
+    with_next = added(record, 7)
+
+    trimmed = log_record.trimmed(record, LOG_ID, MessageId(LedgerId(6), EntryId(1), 0), 10).record
+    trimmed = log_record.reclaimed(trimmed, LOG_ID, LedgerId(5), None).record
+    assert ended(trimmed, 6, 1) == trimmed
+    with pytest.raises(IllegalLogChange, match="an end already"):
+        ended(trimmed, 6, 2)
+
+    start = MessageId(LedgerId(7), EntryId(1), 0)
+    beyond = log_record.trimmed(with_next, LOG_ID, start, 20).record
+    beyond = log_record.reclaimed(beyond, LOG_ID, LedgerId(6), None).record
+    assert [one.id for one in beyond.ledgers] == [7]
+    assert ended(beyond, 6, 1) == beyond
 
 
 def test_sequences_are_dense_over_ledgers() -> None:

@@ -94,8 +94,8 @@ async def test_a_block_waits_for_what_was_begun_in_it_and_a_failure_then_ends_al
     assert gave == [1]
     with pytest.raises(ValueError, match="of the work"):
         async with alongside() as beside:
-            beside.create_task(for_ever())
-            beside.create_task(fail())
+            for work in (for_ever(), fail()):
+                beside.create_task(work)
     assert len(asyncio.all_tasks()) == 1
 
 

@@ -285,17 +285,25 @@ def added(record: LogRecord, claim: LogClaim, ledger_id: LedgerId) -> LogChange:
 
 
 def ended(record: LogRecord, claim: LogClaim, ledger_id: LedgerId, end: LogLedgerEnd) -> LogChange:
-    """Note how the first ledger without an end has ended; the running numbers are made here."""
+    """Note how the first ledger without an end has ended; the running numbers are made here.
+
+    An end that stands there already is recognised without its running numbers: the ledger that they
+    were reckoned from may have been reclaimed since. So may the ledger itself, with its end.
+    """
     check_claim(record, claim)
+    if record.gone is not None and ledger_id <= record.gone:
+        return LogChange(record=record)
     at = _place(record, ledger_id)
     before = record.ledgers[at - 1].end if at else None
     latest_ms = max(end.last_ms, 0 if before is None else before.latest_ms)
     size_bytes = end.size_bytes if end.messages else 0
     total_bytes = size_bytes + (0 if before is None else before.total_bytes)
-    end = replace(end, latest_ms=latest_ms, total_bytes=total_bytes)
     ledger = record.ledgers[at]
-    if ledger.end == end:
+    if ledger.end is not None and end == replace(
+        ledger.end, latest_ms=end.latest_ms, total_bytes=end.total_bytes
+    ):
         return LogChange(record=record)
+    end = replace(end, latest_ms=latest_ms, total_bytes=total_bytes)
     if ledger.end is not None or ledger != record.unended[0] or ledger.sequence is None:
         raise IllegalLogChange(
             f"ledger {ledger_id} cannot be ended at entry {end.last_entry}: it has an end already, "
