@@ -93,9 +93,7 @@ async def test_a_block_waits_for_what_was_begun_in_it_and_a_failure_then_ends_al
         beside.create_task(give())
     assert gave == [1]
     with pytest.raises(ValueError, match="of the work"):
-        async with alongside() as beside:
-            for work in (for_ever(), fail()):
-                beside.create_task(work)
+        await together([for_ever(), fail()])
     assert len(asyncio.all_tasks()) == 1
 
 
