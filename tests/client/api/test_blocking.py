@@ -12,7 +12,8 @@ import pytest
 
 from tests.client.lab import THREE_BY_THREE, Lab, policy
 from zonekeeper.client.api import blocking, client, loop_thread, reader, tail, writer
-from zonekeeper.client.api.writer import TURN_BYTES, Data
+from zonekeeper.client.api.entry_data import Data
+from zonekeeper.client.api.writer import TURN_BYTES
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.errors import ClientEnded
