@@ -180,6 +180,10 @@ class Writer(LoopObject):
         """Treat a member as failed: another bookie takes its place, if there is one."""
         self._calls.do_now(lambda: self._writer.give_up(bookie, why))
 
+    def prepare(self, timeout: float | None = None) -> None:
+        """Open the ledger at its bookies before there is an entry, and wait for their answers."""
+        self._calls.do(lambda: self._writer.prepare(timeout))
+
     def append(self, data: Data, timeout: float | None = None) -> EntryId:
         """Append an entry, waiting only while the byte budget is spent."""
         return self._calls.do(lambda: self._writer.append(data, timeout))

@@ -149,6 +149,29 @@ class Writer:
                 error = wire_errors.TooManyRequests(why)
                 self._session.feed(ev.LaneRefused(term=seat.term, error=error))
 
+    async def prepare(self, timeout: float | None = None) -> None:
+        """Open the ledger at its bookies before there is an entry, and wait for their answers.
+
+        Without this call it is opened when the first entry is sent, which then waits for that. A
+        bookie that cannot be prepared is replaced with the first entry, as ever.
+        """
+        limit = time_limits.of(timeout)
+        self._session.home.check()
+        if self._over:
+            self._refuse()
+        await limit.hold(
+            self._prepared(),
+            lambda: self._not_yet(
+                "not all of its bookies have opened it yet. They go on: append, or prepare() again"
+            ),
+        )
+
+    async def _prepared(self) -> None:
+        self._session.feed(ev.LanesWanted())
+        await self._session.while_so(lambda: self._session.core.seating.opening)
+        if self._session.stopped is not None:
+            self._refuse()
+
     async def append(self, data: Data, timeout: float | None = None) -> EntryId:
         """Append an entry; wait only while the byte budget is spent."""
         return await self._append(data, time_limits.of(timeout))

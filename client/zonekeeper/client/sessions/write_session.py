@@ -11,7 +11,7 @@ awaits an entry costs a future. Cancelling that call does not cancel the entry.
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Final, NoReturn, Protocol, assert_never
 
 from zonekeeper.client.base.errors import ClientClosed, ClosedByOther, LostQuorum
@@ -182,14 +182,16 @@ class WriteSession:
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most_ms / 1_000):
-                while self._lacks_copies():
-                    self._heard.clear()
-                    await self._heard.wait()
+                await self.while_so(self._lacks_copies)
+
+    async def while_so(self, is_so: Callable[[], bool]) -> None:
+        """Wait as long as something is so in the core, and the session has not stopped."""
+        while self.stopped is None and is_so():
+            self._heard.clear()
+            await self._heard.wait()
 
     def _lacks_copies(self) -> bool:
         """Was a bookie not sent everything, or has it not answered for everything?"""
-        if self._ended or self.stopped is not None:
-            return False
         return self.used_bytes > 0 or any(each.sink.waits for each in self.lanes.values())
 
     async def settled(self) -> None:
