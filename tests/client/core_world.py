@@ -92,6 +92,8 @@ class CoreWorld:
         self.deferred = deferred
         #: May bookies say that they do not know the ledger? And is metadata being looked at?
         self.disowning = False
+        #: How often lanes may be wanted before there is anything to send.
+        self.wishes = 0
         self.looking = False
         #: Deferred sync: what bookies may lose with their lanes; and what they are to sync,
         #: with what they had written when they were asked.
@@ -116,6 +118,8 @@ class CoreWorld:
         moves: list[Callable[[], None]] = []
         if self.taken < self.batches and self.core.room:
             moves.append(self.take)
+        if self.wishes:
+            moves.append(self.want_lanes)
         for term in self.opening:
             moves.append(partial(self.opened, term))
         for index in range(len(self.puts)):
@@ -180,6 +184,10 @@ class CoreWorld:
         self.taken += 1
         payloads = [b"x" * (n % 3) for n in range(self.batch_entries)]
         self.feed(ev.Taken(payloads=payloads, now_ms=self.now_ms))
+
+    def want_lanes(self) -> None:
+        self.wishes -= 1
+        self.feed(ev.LanesWanted())
 
     def opened(self, term: ev.Term) -> None:
         self.lanes[term] = self.opening.pop(term)

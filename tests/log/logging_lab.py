@@ -61,6 +61,28 @@ def numbers(first: int, count: int) -> Iterable[LogMessage]:
     return map(message, range(first, first + count))
 
 
+async def until_begins(cluster: Cluster, sequence: int, name: str = NAME) -> None:
+    """Wait until the last ledger of a log begins with the message of a sequence."""
+    async with logs.watch(cluster, name) as records:
+        async for record in records:
+            if record is not None and [one.sequence for one in record.unended] == [sequence]:
+                return
+
+
+async def append_each(
+    cluster: Cluster, writer: LogWriter, many: Iterable[LogMessage], *, every: int, name: str = NAME
+) -> None:
+    """Append messages one by one, so that each ledger gets ``every`` messages, and none more.
+
+    A ledger that is full takes messages until the next one is made ahead. So the message that is
+    to be the first of the next one waits for that.
+    """
+    for number, one in enumerate(many):
+        if number and number % every == 0:
+            await until_begins(cluster, writer.next_sequence, name)
+        await writer.append_and_wait(one, stored=True)
+
+
 async def read_all(client: Client, start: MessageId | None = None) -> list[ReadMessage]:
     return [one async for many in LogReader(client, NAME).read(start) for one in many]
 

@@ -51,6 +51,20 @@ async def test_a_deleted_ledger_is_forgotten_with_its_extents_and_its_space() ->
 
 
 @virtual_time.played
+async def test_a_deleted_ledger_that_was_opened_and_never_written_is_forgotten() -> None:
+    """A log's next ledger is opened before its record has it, and dropped if it never does."""
+    async with world() as it:
+        await it.create(1, 2, entries=0)
+        assert it.known() == [1, 2]
+        await it.delete(2)
+        assert await it.collected() == 1
+        assert it.known() == [1]
+        files, index = it.files, it.index
+    async with keeping.running(files, index) as again:
+        assert again.known_ledgers() == [1]
+
+
+@virtual_time.played
 async def test_what_is_not_deleted_is_kept() -> None:
     async with world() as it:
         await it.create(0, 1, 7, 1 << 40)

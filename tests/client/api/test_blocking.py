@@ -12,7 +12,8 @@ import pytest
 
 from tests.client.lab import THREE_BY_THREE, Lab, policy
 from zonekeeper.client.api import blocking, client, loop_thread, reader, tail, writer
-from zonekeeper.client.api.writer import TURN_BYTES, Data
+from zonekeeper.client.api.entry_data import Data
+from zonekeeper.client.api.writer import TURN_BYTES
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.errors import ClientEnded
@@ -72,6 +73,9 @@ def test_the_names_are_those_of_the_async_client(
 def test_what_was_written_is_read_back() -> None:
     with connected() as client:
         with client.create(password=b"secret", custom={"who": b"me"}) as writer:
+            with pytest.raises(errors.WaitTimedOut):
+                writer.prepare(timeout=0)
+            writer.prepare(timeout=60)
             assert (writer.last_appended, writer.last_confirmed) == (-1, -1)
             assert writer.append(data(0)) == 0
             assert writer.append_nowait(bytearray(data(1))) == 1

@@ -148,6 +148,7 @@ def test_what_an_asyncio_client_opened_is_refused_to_a_forked_child(address: str
                 "flush": writer.flush,
                 "force": writer.force,
                 "tell_confirmed": writer.tell_confirmed,
+                "prepare": writer.prepare,
                 "close": writer.close,
                 "read": lambda: drained(reader.read()),
                 "follow": lambda: reader.follow().next(timeout=LIMIT_S),

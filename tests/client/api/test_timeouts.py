@@ -205,6 +205,7 @@ WAITS: dict[str, Callable[[Writer, Reader, float], Awaitable[object]]] = {
     "flush": lambda writer, _, timeout: writer.flush(timeout),
     "force": lambda writer, _, timeout: writer.force(timeout),
     "tell_confirmed": lambda writer, _, timeout: writer.tell_confirmed(timeout),
+    "prepare": lambda writer, _, timeout: writer.prepare(timeout),
     "close": lambda writer, _, timeout: writer.close(timeout),
     "read_last_confirmed": lambda _, reader, timeout: reader.read_last_confirmed(timeout),
     "refresh": lambda _, reader, timeout: reader.refresh(timeout),

@@ -13,7 +13,8 @@ import pytest
 from tests.client.api.test_writer import contents, data, holds
 from tests.client.lab import Lab, played
 from tests.support import figures
-from zonekeeper.client.api.writer import Data, Writer
+from zonekeeper.client.api.entry_data import Data
+from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.formats.ledger_metadata import LedgerState

@@ -45,3 +45,14 @@ def test_where_the_others_are_not_enough_newcomers_are_tried_on() -> None:
     talk = started(quorums=Quorums(ensemble=3, write=3, ack=3))
     replaced_in_vain(talk)
     assert len(talk.changes) == CHANGES_IN_A_ROW_MAX + 1
+
+
+def test_a_bookie_that_is_tried_again_is_sent_all_that_is_not_confirmed_once_more() -> None:
+    talk = started()
+    talk.ack("A", 0)
+    talk.fail("B", 0)
+    talk.feed(ev.ChangeImpossible(error=Exception("nobody left")))
+    for now_ms in (0, DEGRADED_RETRY_MS):
+        talk.feed(ev.Ticked(now_ms=now_ms))
+    talk.opened("B")
+    assert [list(frame.entry_ids) for frame in talk.sent("B")] == [[0], [0]]

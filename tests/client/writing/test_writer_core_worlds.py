@@ -51,6 +51,24 @@ def test_so_they_do_where_bookies_do_not_know_the_ledger_any_more(quorums: Quoru
         world.run(steps=chance.randint(5, 60))
 
 
+@pytest.mark.parametrize("deferred", [False, True], ids=["synced", "deferred"])
+@pytest.mark.parametrize("quorums", SHAPES, ids=str)
+def test_so_they_do_where_lanes_are_wanted_ahead(quorums: Quorums, deferred: bool) -> None:
+    for seed in range(150):
+        chance = random.Random(seed)
+        world = CoreWorld(
+            quorums,
+            chance.randrange,
+            batches=(chance.randint(0, 4), chance.randint(1, 5)),
+            failures=chance.randint(0, 6),
+            bookies=chance.choice([quorums.ensemble, 9, 12]),
+            deferred=deferred,
+        )
+        world.wishes = chance.randint(1, 6)
+        world.disowning = chance.random() < 0.5
+        world.run(steps=chance.randint(5, 60))
+
+
 @given(st.data())
 @settings(deadline=None, max_examples=60)
 def test_drawn_walks_keep_the_invariants(data: st.DataObject) -> None:

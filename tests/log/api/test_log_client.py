@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from tests.client.lab import Lab, played
-from tests.log.logging_lab import NAME, SHORT, WallClock, message, numbers
+from tests.log.logging_lab import NAME, SHORT, WallClock, append_each, message, numbers
 from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_client import LogClient
@@ -34,10 +34,11 @@ async def connected(lab: Lab, name: str = "application") -> AsyncIterator[LogCli
 
 
 async def fill(log: LogClient, count: int, name: str = NAME) -> None:
+    """Append messages that say their sequences; each ledger gets as many as the rules say."""
+    every = (await log.record(name)).rules.rotate_messages
     async with log.writer(name, address="10.0.0.7:80") as writer:
-        first = writer.next_sequence
-        for one in numbers(first, count):
-            await writer.append_and_wait(one, stored=True)
+        many = numbers(writer.next_sequence, count)
+        await append_each(log.client.cluster, writer, many, every=every, name=name)
 
 
 async def sequences(log: LogClient, name: str = NAME) -> list[int]:

@@ -12,6 +12,7 @@ from tests.log.logging_lab import (
     NAME,
     SHORT,
     SILENT,
+    append_each,
     check_whole,
     create,
     message,
@@ -78,8 +79,7 @@ async def test_a_writer_that_opens_again_goes_on_with_the_numbers(lab: Lab) -> N
 async def test_a_log_rotates_by_messages_and_the_record_says_what_is_where(lab: Lab) -> None:
     await create(lab, SHORT)
     async with lab.client() as client, writing(client) as writer:
-        for number in range(35):
-            await writer.append_and_wait(message(number), stored=True)
+        await append_each(await lab.cluster(), writer, numbers(0, 35), every=10)
     record = await record_of(lab)
     assert [ledger.end and ledger.end.messages for ledger in record.ledgers] == [10, 10, 10, 5]
     assert [ledger.sequence for ledger in record.ledgers] == [0, 10, 20, 30]

@@ -6,7 +6,16 @@ import pytest
 
 from tests.client.lab import Lab, played
 from tests.client.sessions.test_newcomers import of_client
-from tests.log.logging_lab import WallClock, check_whole, create, message, record_of, writing
+from tests.log.logging_lab import (
+    WallClock,
+    append_each,
+    check_whole,
+    create,
+    message,
+    numbers,
+    record_of,
+    writing,
+)
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.sessions import locating
 from zonekeeper.metadata.formats.log_record import LogRules
@@ -24,8 +33,8 @@ async def messages_of(lab: Lab) -> list[int | None]:
 async def test_a_ledger_is_rotated_by_its_bytes(lab: Lab) -> None:
     await create(lab, LogRules(rotate_bytes=3_000))
     async with lab.client() as client, writing(client) as writer:
-        for _ in range(9):
-            await writer.append_and_wait(LogMessage(payload=bytes(1_000)), stored=True)
+        many = [LogMessage(payload=bytes(1_000))] * 9
+        await append_each(await lab.cluster(), writer, many, every=3)
     assert (await messages_of(lab))[:3] == [3, 3, 3]
 
 
@@ -56,8 +65,7 @@ async def test_a_ledger_without_a_message_is_not_rotated(lab: Lab) -> None:
 async def test_a_log_of_many_short_ledgers_is_read_over_its_pages(lab: Lab) -> None:
     await create(lab, LogRules(rotate_messages=1))
     async with lab.client() as client, writing(client) as writer:
-        for number in range(70):
-            await writer.append_and_wait(message(number), stored=True)
+        await append_each(await lab.cluster(), writer, numbers(0, 70), every=1)
     assert (await record_of(lab)).next_page > 0
     await check_whole(lab, 70)
 

@@ -8,7 +8,15 @@ import pytest
 
 from tests.client.lab import Lab, played, policy
 from tests.log.api.test_downgrade import RULES
-from tests.log.logging_lab import NAME, SHORT, WallClock, message, numbers
+from tests.log.logging_lab import (
+    NAME,
+    SHORT,
+    WallClock,
+    append_each,
+    message,
+    numbers,
+    until_begins,
+)
 from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_writer import LogWriter
@@ -45,8 +53,10 @@ async def test_messages_batches_and_rotations_are_counted_when_acknowledged(lab:
             assert (figures.messages_total, figures.batches_total) == (5, 1)
             assert figures.bytes_total == held
             assert logs.figures.writers.unsent_bytes_now == 0
-            for number in range(5, 35):
-                await writer.append_and_wait(message(number), stored=True)
+            cluster = await lab.cluster()
+            await append_each(cluster, writer, numbers(5, 5), every=10)
+            await until_begins(cluster, 10)
+            await append_each(cluster, writer, numbers(10, 25), every=10)
         assert figures.rotations_total == 3
         assert (figures.open_now, figures.takeovers_total, figures.lost_total) == (0, 0, 0)
         assert "zonekeeper_log_writers_messages_total 35" in logs.figures.render()

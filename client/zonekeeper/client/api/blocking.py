@@ -18,13 +18,14 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from zonekeeper.client.api import client, exit_flush, loop_thread, reader, tail, writer
+from zonekeeper.client.api import client, entry_data, exit_flush, loop_thread, reader, tail, writer
+from zonekeeper.client.api.entry_data import Data
 from zonekeeper.client.api.exit_flush import Lacking
 from zonekeeper.client.api.loop_objects import LoopObject, streamed
 from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.api.reader import ReadBatch
 from zonekeeper.client.api.tail import TailPlace
-from zonekeeper.client.api.writer import TURN_BYTES, Data
+from zonekeeper.client.api.writer import TURN_BYTES
 from zonekeeper.client.base import arguments
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.counters import ClientCounters
@@ -179,6 +180,10 @@ class Writer(LoopObject):
         """Treat a member as failed: another bookie takes its place, if there is one."""
         self._calls.do_now(lambda: self._writer.give_up(bookie, why))
 
+    def prepare(self, timeout: float | None = None) -> None:
+        """Open the ledger at its bookies before there is an entry, and wait for their answers."""
+        self._calls.do(lambda: self._writer.prepare(timeout))
+
     def append(self, data: Data, timeout: float | None = None) -> EntryId:
         """Append an entry, waiting only while the byte budget is spent."""
         return self._calls.do(lambda: self._writer.append(data, timeout))
@@ -195,7 +200,7 @@ class Writer(LoopObject):
         was the last.
         """
         limit = TimeLimit(timeout, self._calls.now_s)
-        with writer.several(self.last_appended) as done:
+        with entry_data.several(self.last_appended) as done:
             for portion in _portions(many):
                 append = partial(self._writer.append_many, portion, limit.left_s)
                 done.last = self._calls.do(append)
@@ -380,8 +385,8 @@ class Tail(LoopObject):
 def _portions(many: Iterable[Data]) -> Iterator[list[bytes]]:
     """Copy entries to bytes, and cut them into lists to be appended at once."""
     portion, size_bytes = list[bytes](), 0
-    for data in writer.as_many(many):
-        portion.append(writer.as_bytes(data))
+    for data in entry_data.as_many(many):
+        portion.append(entry_data.as_bytes(data))
         size_bytes += len(portion[-1]) + ENTRY_OVERHEAD_BYTES
         if size_bytes >= TURN_BYTES:
             yield portion

@@ -29,11 +29,12 @@ from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.client.bookies.link_pool import LinkFactory, LinkPool
 from zonekeeper.client.bookies.wire_links import WireLinks
 from zonekeeper.client.sessions.creations import Creations
+from zonekeeper.client.sessions.identity import Identity
 from zonekeeper.client.sessions.owner import Owner
 from zonekeeper.client.sessions.presence import WriterPresence
 from zonekeeper.client.sessions.read_session import Reading
 from zonekeeper.client.sessions.recovery import Recovery
-from zonekeeper.client.sessions.write_session import Identity, WriteSession
+from zonekeeper.client.sessions.write_session import WriteSession
 from zonekeeper.client.writing.writer_core import WriterCore
 from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart
 from zonekeeper.metadata.cluster.cluster import (

@@ -19,12 +19,12 @@ the writer's work. A method whose ``timeout`` (in seconds) is over is cancelled,
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, NoReturn, Self
 
+from zonekeeper.client.api import entry_data
+from zonekeeper.client.api.entry_data import Data
 from zonekeeper.client.base import errors, time_limits
 from zonekeeper.client.base.time_limits import TimeLimit
 from zonekeeper.client.sessions.owner import Owner
@@ -44,51 +44,6 @@ TURN_BYTES: Final = carriers.CARRIER_BYTES_AIM
 LAGGARDS_MS: Final = 1_000
 #: The shortest pause between two looks whether the writer is quiet, for any ``quiet_ms``.
 _LOOK_AGAIN_S: Final = 0.001
-
-Data = bytes | bytearray | memoryview
-
-
-def as_bytes(data: Data) -> bytes:
-    """Copy an entry to ``bytes``, unless it is; raises TypeError for anything but binary data.
-
-    ``bytes`` itself would accept a number.
-    """
-    if isinstance(data, bytes):
-        return data
-    if not isinstance(data, bytearray | memoryview):
-        raise TypeError(
-            f"an entry is bytes, a bytearray or a memoryview, not {type(data).__name__}; "
-            "it was not appended"
-        )
-    return bytes(data)
-
-
-def as_many(many: Iterable[Data]) -> Iterable[Data]:
-    """Check an iterable of entries; raises TypeError for one entry, which iterates over numbers."""
-    if isinstance(many, bytes | bytearray | memoryview):
-        raise TypeError(
-            f"append_many takes several entries, such as a list of bytes, not one of "
-            f"{type(many).__name__}: use append; nothing was appended"
-        )
-    return many
-
-
-@dataclass(slots=True)
-class AppendedSoFar:
-    """The last entry that a call has appended; at first the last one before the call."""
-
-    last: EntryId
-
-
-@contextmanager
-def several(before: EntryId) -> Iterator[AppendedSoFar]:
-    """Append several entries in the block. A failure after the first one is ``maybe_applied``."""
-    done = AppendedSoFar(before)
-    try:
-        yield done
-    except errors.ClientError as error:
-        error.maybe_applied = error.maybe_applied or done.last != before
-        raise
 
 
 class Writer:
@@ -194,6 +149,29 @@ class Writer:
                 error = wire_errors.TooManyRequests(why)
                 self._session.feed(ev.LaneRefused(term=seat.term, error=error))
 
+    async def prepare(self, timeout: float | None = None) -> None:
+        """Open the ledger at its bookies before there is an entry, and wait for their answers.
+
+        Without this call it is opened when the first entry is sent, which then waits for that. A
+        bookie that cannot be prepared is replaced with the first entry, as ever.
+        """
+        limit = time_limits.of(timeout)
+        self._session.home.check()
+        if self._over:
+            self._refuse()
+        await limit.hold(
+            self._prepared(),
+            lambda: self._not_yet(
+                "not all of its bookies have opened it yet. They go on: append, or prepare() again"
+            ),
+        )
+
+    async def _prepared(self) -> None:
+        self._session.feed(ev.LanesWanted())
+        await self._session.while_so(lambda: self._session.core.seating.opening)
+        if self._session.stopped is not None:
+            self._refuse()
+
     async def append(self, data: Data, timeout: float | None = None) -> EntryId:
         """Append an entry; wait only while the byte budget is spent."""
         return await self._append(data, time_limits.of(timeout))
@@ -237,8 +215,8 @@ class Writer:
         says which was the last.
         """
         limit = time_limits.of(timeout)
-        with several(self.last_appended) as done:
-            for data in as_many(many):
+        with entry_data.several(self.last_appended) as done:
+            for data in entry_data.as_many(many):
                 done.last = await self._append(data, limit)
         return done.last
 
@@ -413,7 +391,7 @@ class Writer:
         self._session.home.check()
         if self._over:
             self._refuse()
-        payload = as_bytes(data)
+        payload = entry_data.as_bytes(data)
         if len(payload) > entries.PAYLOAD_BYTES_MAX:
             raise errors.TooLarge(
                 f"ledger {self.ledger_id}: an entry of {len(payload)} bytes; "

@@ -33,9 +33,10 @@ from zonekeeper.client.reading.share_read import ReadStanding
 from zonekeeper.client.reading.survey import Survey
 from zonekeeper.client.reading.tail_read import TailRead, WindowStanding
 from zonekeeper.client.sessions import newcomers, standing
+from zonekeeper.client.sessions.identity import Identity
 from zonekeeper.client.sessions.newcomers import NewcomerLostError
 from zonekeeper.client.sessions.read_session import Reading
-from zonekeeper.client.sessions.write_session import Identity, WriteSession
+from zonekeeper.client.sessions.write_session import WriteSession
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.writer_core import WriterCore
 from zonekeeper.client.writing.writer_start import WriterLimits, WriterStart

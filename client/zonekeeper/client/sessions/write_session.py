@@ -11,8 +11,7 @@ awaits an entry costs a future. Cancelling that call does not cancel the entry.
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
 from typing import Final, NoReturn, Protocol, assert_never
 
 from zonekeeper.client.base.errors import ClientClosed, ClosedByOther, LostQuorum
@@ -20,33 +19,20 @@ from zonekeeper.client.base.tasks import Tasks
 from zonekeeper.client.base.waiters import Waiters
 from zonekeeper.client.bookies.bookies import Bookies
 from zonekeeper.client.sessions import session_lines
+from zonekeeper.client.sessions.identity import Identity
 from zonekeeper.client.sessions.opened_lanes import Ear, OpenedLane
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.batches import ENTRY_OVERHEAD_BYTES
 from zonekeeper.client.writing.pending_entries import PendingEntries
 from zonekeeper.client.writing.writer_core import WriterCore
-from zonekeeper.placement.base.digests import Digest
-from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
-from zonekeeper.placement.base.quorums import Quorums
-from zonekeeper.wire.formats import entries, errors, openings
-from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId
+from zonekeeper.wire.formats import entries, errors
 from zonekeeper.wire.link import patience
 
 TICK_MS: Final = 500
 #: A ledger that metadata has not shown for this time is looked up before it is opened on a bookie
 #: for the first time. Bookies keep tombstones of collected ledgers for much longer: seven days.
 UNSEEN_MAX_S: Final = 24 * 3_600
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """The part of an opening that is the same for all fragments of a ledger."""
-
-    ledger_id: LedgerId
-    master_key: MasterKey = field(repr=False)
-    quorums: Quorums
-    digest: Digest
-    create_token: int
 
 
 class Steward(Protocol):
@@ -196,14 +182,16 @@ class WriteSession:
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most_ms / 1_000):
-                while self._lacks_copies():
-                    self._heard.clear()
-                    await self._heard.wait()
+                await self.while_so(self._lacks_copies)
+
+    async def while_so(self, is_so: Callable[[], bool]) -> None:
+        """Wait as long as something is so in the core, and the session has not stopped."""
+        while self.stopped is None and is_so():
+            self._heard.clear()
+            await self._heard.wait()
 
     def _lacks_copies(self) -> bool:
         """Was a bookie not sent everything, or has it not answered for everything?"""
-        if self._ended or self.stopped is not None:
-            return False
         return self.used_bytes > 0 or any(each.sink.waits for each in self.lanes.values())
 
     async def settled(self) -> None:
@@ -407,15 +395,7 @@ class WriteSession:
 
     async def _open(self, wanted: ev.OpenLane) -> None:
         sink = Ear(wanted.term, self.feed)
-        opening = openings.FragmentOpening(
-            ledger_id=self._identity.ledger_id,
-            master_key=self._identity.master_key,
-            quorums=self._identity.quorums,
-            digest=self._identity.digest,
-            first_entry_id=wanted.first_entry,
-            ensemble=wanted.ensemble,
-            create_token=self._identity.create_token,
-        )
+        opening = self._identity.opening(wanted)
         if not wanted.was_open and not await self._is_fresh():
             error = errors.NotConnected("metadata does not say whether the ledger is there")
             self.feed(ev.LaneRefused(term=wanted.term, error=error))

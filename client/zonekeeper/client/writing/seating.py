@@ -3,14 +3,14 @@
 A seat follows the flight: each batch before ``following`` was put into the seat's lane, or is not
 wanted from it. If a lane is lost, ``following`` is moved back, and the batches are sent again. A
 newcomer starts at the first entry that is not confirmed. A lane is opened when there is something
-to send, never earlier. Each opening has a term of its own. An event of an earlier term finds no
-seat, and changes nothing.
+to send, or when the application asks for it before. Each opening has a term of its own. An event of
+an earlier term finds no seat, and changes nothing.
 
 The methods give back the effects to perform, in order. Whether and when a failed member is replaced
 is decided in ``writer_core``.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from zonekeeper.client.writing import writer_events as ev
 from zonekeeper.client.writing.batches import Batch
@@ -72,6 +72,16 @@ class Seating:
         """The first entry that some seat must still be sent; None: all seats have failed."""
         return min((seat.following for seat in self.seats if not seat.failed), default=None)
 
+    @property
+    def opening(self) -> bool:
+        """Is some lane being opened?"""
+        return any(seat.state is SeatState.OPENING for seat in self.seats)
+
+    def locate(self, zones: Mapping[BookieId, ZoneName | None]) -> None:
+        """Note the zones of members as known now."""
+        for seat in self.seats:
+            seat.zone = zones.get(seat.bookie, seat.zone)
+
     def behind(self, first: EntryId) -> list[Seat]:
         """Give the seats that must still be sent the batch that begins at an entry."""
         return [seat for seat in self.seats if not seat.failed and seat.following <= first]
@@ -116,6 +126,11 @@ class Seating:
             effects.append(ev.Send(term=seat.term, frames=tuple(parts)))
         return effects + self.lac.tell(seat)
 
+    def open_all(self) -> list[ev.Effect]:
+        """Open a lane for each seat that has none; there need not be anything to send."""
+        idle = [seat for seat in self.seats if seat.state is SeatState.IDLE]
+        return [effect for seat in idle for effect in self.open(seat)]
+
     def open(self, seat: Seat) -> list[ev.Effect]:
         """Open a lane for a seat, in a term of its own."""
         seat.state = SeatState.OPENING
@@ -151,10 +166,12 @@ class Seating:
         self._rewind(seat)
         return [ev.CloseLane(term=seat.term), *self.send(seat)]
 
-    def retry(self, seat: Seat) -> list[ev.Effect]:
-        """Open a lane to a bookie that has failed, once more."""
-        self._rewind(seat)
-        return self.open(seat)
+    def retry_failed(self) -> list[ev.Effect]:
+        """Open a lane to each bookie that has failed, once more."""
+        failed = self.failed
+        for seat in failed:
+            self._rewind(seat)
+        return [effect for seat in failed for effect in self.open(seat)]
 
     def fail(self, seat: Seat, error: errors.ProtocolError) -> list[ev.Effect]:
         """Note that a bookie is to be replaced."""

@@ -168,8 +168,7 @@ class WriterCore:
             case ev.Taken():
                 self._take(event.payloads, event.now_ms)
             case ev.Located():
-                for seat in self.seating.seats:
-                    seat.zone = event.zones.get(seat.bookie, seat.zone)
+                self.seating.locate(event.zones)
                 self._advance()
                 self._look_hopeless(self._flight.unconfirmed)
             case ev.Ticked():
@@ -186,6 +185,8 @@ class WriterCore:
                 self._tell_forced()
             case ev.LacWanted():
                 self._want_lac()
+            case ev.LanesWanted():
+                self._effects += self.seating.open_all()
             case ev.Changed() | ev.ChangeImpossible() | ev.ChangeUnknown() | ev.Dispossessed():
                 self._hear_of_change(event)
             case ev.LedgerStands() | ev.LedgerGone() | ev.LedgerUnknown():
@@ -475,8 +476,7 @@ class WriterCore:
 
     def _retry_failed(self) -> None:
         self._degraded = False
-        for seat in self.seating.failed:
-            self._effects += self.seating.retry(seat)
+        self._effects += self.seating.retry_failed()
 
     # ── the rest ──
 

@@ -194,6 +194,11 @@ class LacWanted:
     """The application wants readers to know the present LAC now."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanesWanted:
+    """The application wants a lane to each member before it appends."""
+
+
 #: Events of lanes.
 LaneEvent: TypeAlias = (
     LaneOpened
@@ -215,7 +220,9 @@ ChangeEvent: TypeAlias = Changed | ChangeImpossible | ChangeUnknown | Dispossess
 StandingEvent: TypeAlias = LedgerStands | LedgerGone | LedgerUnknown
 
 #: Events of the writer's own side.
-OwnEvent: TypeAlias = Taken | Located | Ticked | StoodStill | FellQuiet | ForceWanted | LacWanted
+OwnEvent: TypeAlias = (
+    Taken | Located | Ticked | StoodStill | FellQuiet | ForceWanted | LacWanted | LanesWanted
+)
 
 Event: TypeAlias = LaneEvent | ChangeEvent | StandingEvent | OwnEvent
 

@@ -8,12 +8,13 @@ The order is what keeps the log whole:
    then the ends of the others are noted. So the record never shows a ledger that will be dropped
    behind one that has its end: a reader looks only at a ledger behind such ends.
 3. The next ledger is made, and added by compare-and-set before anything is written to it. So a
-   ledger with entries is always in the record.
+   ledger with entries is always in the record. It may be opened at its bookies before that.
 4. Its opening entry is written before any message. It names the last entry of the ledger before.
 
-At a rotation the next ledger is added while the one before is still written (``make_ahead``). Its
-opening is written once nothing more is sent to that one, whose last entry is then fixed. If that
-one turns out to end earlier, the next ledger does not continue it, and is dropped.
+At a rotation the next ledger is added while the one before is still written (``make_ahead``). It
+is opened at its bookies at the same time, so that its first messages do not wait for that. Its
+opening entry is written once nothing more is sent to the ledger before, whose last entry is then
+fixed. If that one turns out to end earlier, the next ledger does not continue it, and is dropped.
 
 A fence alone says nothing about who holds the log: a replicator, too, recovers a quiet ledger. Only
 the record says it, and every step here asks the record.
@@ -48,6 +49,7 @@ from zonekeeper.metadata.formats.log_record import (
 )
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_stamp, logs
+from zonekeeper.metadata.store.background import alongside
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.troubles import Trouble
@@ -57,6 +59,9 @@ from zonekeeper.placement.ensembles.failures import PlacementError
 STAMP_KEY: Final = log_stamp.NAME_KEY
 #: If so many new ledgers in a row are below the log's last, the id counters are wrong.
 _LEDGERS_MAX: Final = 10
+#: A rotation waits no longer than this for bookies to open the next ledger. Meanwhile the present
+#: one takes writes.
+_PREPARING_S: Final = 1.0
 
 _logger = logging.getLogger(__name__)
 
@@ -146,9 +151,10 @@ class LedgerChain:
         return writer
 
     async def make_ahead(self, present: LedgerId) -> Writer:
-        """Make the ledger behind the present one, and add it; nothing is written to it.
+        """Make the ledger behind the present one, add it, and open it at its bookies.
 
-        A ledger that an earlier call may have added is dropped: its answer was lost.
+        Nothing is written to it. A ledger that an earlier call may have added is dropped: its
+        answer was lost.
         """
         await self._look()
         unended = self.record.unended
@@ -158,7 +164,7 @@ class LedgerChain:
                 "writes, as the first that has no end; nothing was added"
             )
         await self._drop(unended[1:])
-        return await self._added()
+        return await self._added(ahead=True)
 
     async def discard(self, writer: Writer) -> None:
         """Drop a ledger that was made ahead, and to which nothing was written."""
@@ -245,13 +251,15 @@ class LedgerChain:
         except Trouble as error:
             _logger.warning("log %s: ledger %d is left over: %s", self.name, ledger_id, error)
 
-    async def _added(self) -> Writer:
-        cluster = self._client.cluster
+    async def _added(self, *, ahead: bool = False) -> Writer:
+        """Make a ledger, and add it; one that is made ahead is opened at its bookies meanwhile."""
         for attempts_left in reversed(range(_LEDGERS_MAX)):
             writer = await self._created()
             try:
-                with self._at_store():
-                    self.record = await logs.add(cluster, self.name, self._claim, writer.ledger_id)
+                async with alongside() as group:
+                    if ahead:
+                        group.create_task(self._prepare(writer))
+                    await self._add(writer.ledger_id)
             except LedgerTooLow:
                 writer.halt()
                 await self._client.delete(writer.ledger_id, by=trimming.DELETER)
@@ -263,6 +271,19 @@ class LedgerChain:
             else:
                 return writer
         raise AssertionError("the last attempt raises")
+
+    async def _add(self, ledger_id: LedgerId) -> None:
+        with self._at_store():
+            self.record = await logs.add(self._client.cluster, self.name, self._claim, ledger_id)
+
+    async def _prepare(self, writer: Writer) -> None:
+        """Open a ledger at its bookies, before anything is written to it.
+
+        A bookie that fails here is replaced with the first entry. A bookie that needs longer than
+        the limit is sent its entries once it has opened the ledger.
+        """
+        with suppress(client_errors.WaitTimedOut):
+            await writer.prepare(_PREPARING_S)
 
     async def _created(self) -> Writer:
         """Create a ledger with the log's quorums, or with its minimum if they cannot be had."""
