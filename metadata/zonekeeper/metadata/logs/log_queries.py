@@ -194,6 +194,21 @@ def ended(record: LogRecord, log_id: str, query: str) -> LogChange:
     return LogChange(record=replace(record, queries=queries))
 
 
+def found(record: LogRecord, run: QueryRun, batch: int, *, is_job: bool) -> LogRecord:
+    """Note a batch that a ledger of the log shows to be published, in a record that is made anew.
+
+    The run that published it has not the log any more.
+    """
+    if is_known(record, run.query, batch):
+        return record
+    known = of(record, run.query) or LogQuery(query=run.query, run=run.run)
+    if known.run != run.run:
+        lost = (*known.lost_runs, known.run)[-LOST_RUNS_MAX:]
+        known = replace(known, run=run.run, lost_runs=lost)
+    known = replace(known, published=batch, is_over=known.is_over or is_job)
+    return replace(record, queries=_used(record, known))
+
+
 def over(query: str) -> QueryOver:
     """Give the error for a query that is over."""
     return QueryOver(
