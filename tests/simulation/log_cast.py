@@ -17,8 +17,12 @@ OTHERS: Final = (
 )
 
 
-def names(writers: int) -> list[str]:
+def names(writers: int, queries: int = 0) -> list[str]:
     """Give the names of all actors; no writer: there is no log."""
     if not writers:
         return []
-    return [*(f"log-writer-{number}" for number in range(writers)), *OTHERS]
+    return [
+        *(f"log-writer-{number}" for number in range(writers)),
+        *(f"log-query-{number}" for number in range(queries)),
+        *OTHERS,
+    ]

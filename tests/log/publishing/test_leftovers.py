@@ -2,13 +2,19 @@
 
 import asyncio
 
+import pytest
+
 from tests.client.lab import Lab, played
 from tests.log.logging_lab import NAME, create, message, record_of
 from tests.log.publishing.query_lab import batch, committed, large, payloads, querying, written
+from tests.simulation.patching import patched
+from zonekeeper.client.api.client import Client
 from zonekeeper.log.keeping.orphans import LogLedgerFate
+from zonekeeper.log.publishing import publishing
 from zonekeeper.log.publishing.partitions import AttemptEnd, BatchPart
 from zonekeeper.log.publishing.query_logs import QueryLogs
 from zonekeeper.log.sessions.collecting import OrphanCollector
+from zonekeeper.metadata.formats.log_record import LogTaken
 from zonekeeper.metadata.ledgers import ledger_listing
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.placement.base.ids import LedgerId
@@ -73,6 +79,26 @@ async def test_attempts_of_a_job_that_was_aborted_go_though_its_epoch_lasts(lab:
         assert (await collected(logs))[1] == []
         await logs.end_job(NAME, "j")
         assert (await collected(logs))[1] == [ledger_of(part)]
+
+
+@played()
+async def test_a_publisher_whose_attempt_was_collected_hears_that_it_lost_the_log(
+    lab: Lab,
+) -> None:
+    """The log is taken between its look at the record and its look at the attempt."""
+    await create(lab)
+    async with querying(lab) as logs:
+        part = await written(logs, batch(0), 0, map(large, range(2)))
+        original = publishing._check_attempt
+
+        async def check(client: Client, one: AttemptEnd) -> None:
+            await committed(logs, batch(0, query="other"), 5)
+            assert (await collected(logs))[1] == [one.ledger]
+            await original(client, one)
+
+        with patched([(publishing, "_check_attempt", check)]), pytest.raises(LogTaken):
+            await logs.publish([part])
+        assert await payloads(logs.client) == [b"message 5"]
 
 
 @played()

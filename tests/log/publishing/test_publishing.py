@@ -6,7 +6,16 @@ from dataclasses import replace
 import pytest
 
 from tests.client.lab import Lab, played
-from tests.log.logging_lab import NAME, SHORT, create, message, numbers, record_of, writing
+from tests.log.logging_lab import (
+    NAME,
+    SHORT,
+    create,
+    message,
+    numbers,
+    overwrite,
+    record_of,
+    writing,
+)
 from tests.log.publishing.query_lab import (
     batch,
     committed,
@@ -24,11 +33,13 @@ from zonekeeper.log.publishing.partitions import (
     SmallPartition,
 )
 from zonekeeper.log.sessions import locating
-from zonekeeper.metadata.formats.log_record import LogTaken
+from zonekeeper.metadata.formats import log_record_format
+from zonekeeper.metadata.formats.log_record import LedgerTooLow, LogTaken
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_queries, log_stamp
+from zonekeeper.metadata.logs import logs as stored_logs
 from zonekeeper.metadata.logs.log_queries import BadQueryIdError, QueryOver
-from zonekeeper.placement.base.ids import EntryId
+from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 
 @played()
@@ -54,7 +65,7 @@ async def test_large_partitions_come_in_as_ledgers_and_small_ones_in_that_of_the
         assert await payloads(logs.client) == []
         parts = pickle.loads(pickle.dumps(parts))
         done = await logs.publish(parts)
-        assert (done.messages, done.ledgers, done.was_known) == (8, 3, False)
+        assert (done.messages, done.sequence, done.ledgers, done.was_known) == (8, 0, 3, False)
         assert await payloads(logs.client) == [
             *(b"%d/" % number for number in range(5)),
             *(b"message %d" % number for number in (7, 8, 9)),
@@ -337,6 +348,44 @@ async def test_parts_that_make_no_batch_are_refused_in_words(lab: Lab) -> None:
         with pytest.raises(BadBatch):
             logs.attempt(batch(-1), 0)
         assert await payloads(logs.client) == []
+
+
+@played()
+async def test_an_attempt_that_is_below_the_last_ledger_is_refused_at_once(lab: Lab) -> None:
+    await create(lab)
+    async with querying(lab) as logs:
+        early = await written(logs, batch(1), 0, map(large, range(2)))
+        await committed(logs, batch(0), 0)
+        with pytest.raises(BadBatch, match="write the batch again"):
+            await logs.publish([early])
+        assert await payloads(logs.client) == [b"message 0"]
+
+
+@played()
+async def test_no_ledger_is_made_below_the_last_one_of_the_log_or_of_the_batch(lab: Lab) -> None:
+    """The counter of ids is behind the log, as after a root was set back: others are made."""
+    await create(lab)
+    async with querying(lab) as logs:
+        await committed(logs, batch(0), 0)
+        cluster = logs.client.cluster
+        record = await record_of(lab)
+        high = LedgerId(record.ledgers[-1].id + 3)
+        raw = log_record_format.render(replace(record, last_ledger=high), cluster.instance)
+        await overwrite(cluster, stored_logs.path(cluster, NAME), raw)
+        part = await written(logs, batch(1), 0, map(large, range(2)))
+        assert isinstance(part, AttemptEnd)
+        assert part.ledger == high + 1
+        await logs.publish([part])
+        assert [one async for one in logs.client.ledgers()] == [
+            one.id for one in (await record_of(lab)).ledgers
+        ]
+        raw = log_record_format.render(
+            replace(await record_of(lab), last_ledger=LedgerId(high + 5_000)), cluster.instance
+        )
+        await overwrite(cluster, stored_logs.path(cluster, NAME), raw)
+        with pytest.raises(LedgerTooLow, match="counter of ids"):
+            await logs.publish([await written(logs, batch(2), 0, [message(1)])], limit_s=0.01)
+        assert await payloads(logs.client) == [b"message 0", b"0/", b"1/"]
 
 
 @played()

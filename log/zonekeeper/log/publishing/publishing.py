@@ -43,6 +43,8 @@ class PublishedBatch:
 
     #: How many messages came in; 0: none, as there was none, or the batch was known.
     messages: int = 0
+    #: The sequence of the first of them; None: there is none.
+    sequence: int | None = None
     #: The ledgers that came in.
     ledgers: int = 0
     #: The log had the batch before, so nothing of these parts came in.
@@ -98,7 +100,16 @@ async def _published(client: Client, whole: WholeBatch, made: list[LedgerId]) ->
             "batch again"
         )
     log_record.check_claim(record, whole.claim)
-    await together(_check_attempt(client, one) for one in whole.attempts)
+    try:
+        await together(_check_attempt(client, one) for one in whole.attempts)
+    except LogDamaged:
+        # If the log was taken, or the batch published, meanwhile, attempts may be collected.
+        record = await logs.find(cluster, of.log)
+        if log_queries.is_known(record, of.run.query, of.batch):
+            return await _result(client, whole, record, made)
+        log_record.check_claim(record, whole.claim)
+        raise
+    _check_ids(whole, record)
     chain = LedgerChain(client, of.log, record, whole.claim, batch=(of.run.query, of.batch))
     await chain.settle()
     manifest = await _manifest_ledger(chain, whole, whole.claim, made)
@@ -125,7 +136,12 @@ async def _result(
     for ledger_id in made:
         async for one in logs.ledgers(client.cluster, whole.of.log, record, ledger_id):
             if one.id == ledger_id:
-                return PublishedBatch(messages=whole.messages, ledgers=len(whole.attempts) + 1)
+                assert one.sequence is not None, "it came in with its end"
+                return PublishedBatch(
+                    messages=whole.messages,
+                    sequence=one.sequence - whole.of_attempts,
+                    ledgers=len(whole.attempts) + 1,
+                )
             break
     return PublishedBatch(was_known=True)
 
@@ -143,6 +159,17 @@ async def _check_attempt(client: Client, one: AttemptEnd) -> None:
         raise LogDamaged(
             f"ledger {one.ledger}, which has partition {one.partition} of batch {one.of.batch}, is "
             f"not closed at entry {one.last_entry}; nothing was changed; run the batch again"
+        )
+
+
+def _check_ids(whole: WholeBatch, record: LogRecord) -> None:
+    """Refuse attempts that were made before the log's last ledger: none comes in below it."""
+    lowest = whole.attempts[0].ledger if whole.attempts else None
+    if lowest is not None and record.last_ledger is not None and lowest <= record.last_ledger:
+        raise BadBatch(
+            f"ledger {lowest} of batch {whole.of.batch} of query {whole.of.run.query} is not above "
+            f"ledger {record.last_ledger}, the highest that log {whole.of.log} ever had; nothing "
+            "was changed; write the batch again"
         )
 
 
