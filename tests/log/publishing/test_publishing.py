@@ -1,5 +1,6 @@
 """A batch of a query comes into the log once and in one step, whatever happens on the way."""
 
+import asyncio
 import pickle
 from dataclasses import replace
 
@@ -26,6 +27,7 @@ from tests.log.publishing.query_lab import (
 )
 from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.base.errors import BadBatch, LogDamaged, NotInLog
+from zonekeeper.log.publishing.attempt_writing import IN_FLIGHT_MAX
 from zonekeeper.log.publishing.partitions import (
     SMALL_BYTES_MAX,
     AttemptEnd,
@@ -303,6 +305,27 @@ async def test_a_job_is_one_batch_and_then_over(lab: Lab) -> None:
         await logs.end_job(NAME, "j1")
         await logs.end_job(NAME, "a job that never wrote".replace(" ", "-"))
         assert await payloads(logs.client) == [b"message 0"]
+
+
+@played()
+async def test_an_attempt_holds_few_batches_however_large_its_partition_is(lab: Lab) -> None:
+    await create(lab)
+    async with querying(lab) as logs:
+        attempt = logs.attempt(batch(0), 0)
+        await attempt.append_many([large(0)] * 8)
+        for machine in lab.machines.values():
+            machine.doorway.holding = True
+        async with asyncio.TaskGroup() as tasks:
+            writing_on = tasks.create_task(attempt.append_many([large(1)] * 100))
+            await asyncio.sleep(5)
+            writer = attempt._writer
+            assert writer is not None
+            assert not writing_on.done()
+            assert writer.last_appended - writer.last_confirmed <= IN_FLIGHT_MAX + 1
+            for machine in lab.machines.values():
+                machine.doorway.release()
+        await logs.publish([await attempt.finish()])
+        assert await payloads(logs.client) == [b"0/"] * 8 + [b"1/"] * 100
 
 
 @played()

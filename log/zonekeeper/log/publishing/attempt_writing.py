@@ -207,7 +207,7 @@ class AttemptWriter:
         for one in self._kept:
             self._ledger_bytes += len(one)
             entry = await writer.append(one)
-            if entry > IN_FLIGHT_MAX:
+            if entry >= IN_FLIGHT_MAX:
                 await writer.flushed(EntryId(entry - IN_FLIGHT_MAX))
         self._kept, self._kept_bytes = [], 0
 
