@@ -286,7 +286,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
                 Kind.RESET: 2,
                 Kind.CLIENT_KILL: 1,
             },
-            chaos_ms=2_000,
+            chaos_ms=1_600,
             trouble_ms=1_300,
             delay_max_ms=8,
             disk_max_ms=4,
@@ -375,7 +375,14 @@ PROFILES: Final[Mapping[str, Profile]] = {
         ),
         _LOGS,
         # The same log, for which queries and a writer contend.
-        dataclasses.replace(_LOGS, name="queries", log_writers=1, log_queries=2),
+        dataclasses.replace(
+            _LOGS,
+            name="queries",
+            log_writers=1,
+            log_queries=2,
+            chaos_ms=2_000,
+            bookies_beside=1,
+        ),
         Profile(
             name="churn",
             kinds={

@@ -156,18 +156,22 @@ async def _tasks(life: Life, of: QueryBatch) -> list[BatchPart]:
             tasks.create_task(_task(life, of, partition, some))
             for partition, some in enumerate(batch)
         ]
-    parts = [task.result() for task in running]
-    for part in parts:
+    parts: list[BatchPart] = []
+    for task in running:
+        part = task.result()
+        if part is None:
+            raise _DriverDied  # too many attempts of the task failed
         if isinstance(part, Trouble):
             raise part
-    return [part for part in parts if not isinstance(part, Trouble)]
+        parts.append(part)
+    return parts
 
 
 async def _task(
     life: Life, of: QueryBatch, partition: int, values: list[bytes]
-) -> BatchPart | Trouble:
+) -> BatchPart | Trouble | None:
     """Run a task: attempts until one succeeds, two at the same time now and then."""
-    for tries_left in reversed(range(_TRIES_MAX)):
+    for _ in range(_TRIES_MAX):
         twins = 2 if life.chance.random() < 0.2 else 1
         done = await asyncio.gather(*(_attempt(life, of, partition, values) for _ in range(twins)))
         parts = [one for one in done if not isinstance(one, Trouble | None)]
@@ -175,9 +179,9 @@ async def _task(
             life.around.did(ATTEMPTS)
             return life.chance.choice(parts)
         for one in done:
-            if isinstance(one, Trouble) and (not isinstance(one, ClientError) or not tries_left):
+            if isinstance(one, Trouble) and not isinstance(one, ClientError):
                 return one
-    raise _DriverDied
+    return None
 
 
 async def _attempt(

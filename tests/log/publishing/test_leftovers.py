@@ -9,6 +9,7 @@ from tests.log.logging_lab import NAME, create, message, record_of
 from tests.log.publishing.query_lab import batch, committed, large, payloads, querying, written
 from tests.simulation.patching import patched
 from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.writer import Writer
 from zonekeeper.log.keeping.orphans import LogLedgerFate
 from zonekeeper.log.publishing import publishing
 from zonekeeper.log.publishing.partitions import AttemptEnd, BatchPart
@@ -99,6 +100,41 @@ async def test_a_publisher_whose_attempt_was_collected_hears_that_it_lost_the_lo
         with patched([(publishing, "_check_attempt", check)]), pytest.raises(LogTaken):
             await logs.publish([part])
         assert await payloads(logs.client) == [b"message 5"]
+
+
+@played()
+async def test_a_publisher_whose_manifest_ledger_was_collected_hears_that_it_lost_the_log(
+    lab: Lab,
+) -> None:
+    """The log is taken while the publisher writes its manifest ledger."""
+    await create(lab)
+    async with querying(lab) as logs:
+        part = await written(logs, batch(0), 0, [message(0)])
+        original = Writer.close
+
+        async def close(self: Writer, timeout: float | None = None) -> None:  # noqa: ASYNC109 as in the product
+            with patched([(Writer, "close", original)]):
+                await committed(logs, batch(0, query="other"), 5)
+                assert (await collected(logs))[1] == [self.ledger_id]
+            await original(self, timeout)
+
+        with patched([(Writer, "close", close)]), pytest.raises(LogTaken):
+            await logs.publish([part])
+        assert await payloads(logs.client) == [b"message 5"]
+
+
+@played()
+async def test_an_attempt_whose_ledger_was_collected_hears_that_its_run_lost_the_log(
+    lab: Lab,
+) -> None:
+    await create(lab)
+    async with querying(lab) as logs:
+        attempt = logs.attempt(batch(0), 0)
+        await attempt.append_many(list(map(large, range(5))))
+        await committed(logs, batch(0, query="other"), 5)
+        assert len((await collected(logs))[1]) == 1
+        with pytest.raises(LogTaken):
+            await attempt.finish()
 
 
 @played()

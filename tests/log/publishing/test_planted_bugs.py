@@ -67,7 +67,7 @@ def _queries_are_not_rebuilt() -> Sequence[Patch]:
 
 def _a_manifest_ledger_in_part_counts() -> Sequence[Patch]:
     return [
-        (rebuilding.manifests, "is_manifest", lambda raw: True),
+        (manifests, "is_manifest", lambda raw: True),
         (
             rebuilding,
             "_manifest",

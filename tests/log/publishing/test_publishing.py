@@ -31,6 +31,7 @@ from zonekeeper.log.publishing.attempt_writing import IN_FLIGHT_MAX
 from zonekeeper.log.publishing.partitions import (
     SMALL_BYTES_MAX,
     AttemptEnd,
+    BatchPart,
     IdlePartition,
     SmallPartition,
 )
@@ -351,7 +352,7 @@ async def test_parts_that_make_no_batch_are_refused_in_words(lab: Lab) -> None:
         assert isinstance(other, SmallPartition)
         known = IdlePartition(of=batch(0), partition=2, is_known=True)
         damaged = (other.batches[0][:-1] + b"?",)
-        for parts, words in (
+        cases: list[tuple[list[BatchPart], str]] = [
             ([one, replace(other, of=batch(1))], "several batches"),
             ([one, replace(other, partition=0)], "two parts of one partition"),
             ([one, replace(other, epoch=2)], "several claims"),
@@ -359,7 +360,8 @@ async def test_parts_that_make_no_batch_are_refused_in_words(lab: Lab) -> None:
             ([one, replace(other, batches=damaged)], "damaged on its way"),
             ([one, known], "run the batch again"),
             ([known], "run the batch again"),
-        ):
+        ]
+        for parts, words in cases:
             with pytest.raises(BadBatch, match=words) as caught:
                 await logs.publish(parts)
             assert not caught.value.retryable

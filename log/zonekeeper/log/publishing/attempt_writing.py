@@ -14,12 +14,14 @@ An attempt that dies, or is discarded, leaves a ledger that no manifest names: a
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Final
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import boundary
+from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base.errors import BadBatch, LogEnded
 from zonekeeper.log.formats import batches, openings
 from zonekeeper.log.formats.messages import LogMessage
@@ -36,6 +38,7 @@ from zonekeeper.log.publishing.partitions import (
 from zonekeeper.log.sessions import locating, trimming
 from zonekeeper.log.sessions.chain import LedgerChain
 from zonekeeper.log.writing.unsent import BATCH_BYTES_AIM
+from zonekeeper.metadata.formats import log_record
 from zonekeeper.metadata.formats.log_record import LogClaim
 from zonekeeper.metadata.logs import log_queries, logs
 from zonekeeper.placement.base.ids import EntryId, ZoneName
@@ -126,7 +129,8 @@ class AttemptWriter:
                 messages=self._messages,
             )
         last_entry = self._writer.last_appended
-        await self._writer.close()
+        async with self._of_claim():
+            await self._writer.close()
         return AttemptEnd(
             of=self._of,
             partition=self._partition,
@@ -203,13 +207,29 @@ class AttemptWriter:
         self._kept_bytes += len(raw)
         if self._writer is None and self._kept_bytes <= SMALL_BYTES_MAX:
             return
-        writer = self._writer or await self._opened()
-        for one in self._kept:
-            self._ledger_bytes += len(one)
-            entry = await writer.append(one)
-            if entry >= IN_FLIGHT_MAX:
-                await writer.flushed(EntryId(entry - IN_FLIGHT_MAX))
+        async with self._of_claim():
+            writer = self._writer or await self._opened()
+            for one in self._kept:
+                self._ledger_bytes += len(one)
+                entry = await writer.append(one)
+                if entry >= IN_FLIGHT_MAX:
+                    await writer.flushed(EntryId(entry - IN_FLIGHT_MAX))
         self._kept, self._kept_bytes = [], 0
+
+    @asynccontextmanager
+    async def _of_claim(self) -> AsyncIterator[None]:
+        """Say ``LogTaken`` where a ledger fails because the run lost the log: it may be gone."""
+        try:
+            yield
+        except client_errors.ClientError as failed:
+            assert self._claim is not None, "a message was taken"
+            try:
+                with boundary.translated(f"reading log {self._of.log}"):
+                    record = await logs.find(self._client.cluster, self._of.log)
+            except Trouble:
+                raise failed from None
+            log_record.check_claim(record, self._claim)
+            raise
 
     async def _opened(self) -> Writer:
         """Make the ledger, and write its opening."""

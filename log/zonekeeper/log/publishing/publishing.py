@@ -81,7 +81,16 @@ async def publish(client: Client, whole: WholeBatch, limit_s: float) -> Publishe
 
     async def once() -> PublishedBatch:
         with boundary.translated(f"publishing into log {name}"):
-            return await _published(client, whole, made)
+            try:
+                return await _published(client, whole, made)
+            except (LogDamaged, client_errors.NoSuchLedger):
+                # Once the batch is known, or the log is taken, its ledgers may be collected.
+                record = await logs.find(client.cluster, name)
+                if log_queries.is_known(record, whole.of.run.query, whole.of.batch):
+                    return await _result(client, whole, record, made)
+                if whole.claim is not None:
+                    log_record.check_claim(record, whole.claim)
+                raise
 
     return await retrying.until_done(once, name, limit_s)
 
@@ -100,15 +109,7 @@ async def _published(client: Client, whole: WholeBatch, made: list[LedgerId]) ->
             "batch again"
         )
     log_record.check_claim(record, whole.claim)
-    try:
-        await together(_check_attempt(client, one) for one in whole.attempts)
-    except LogDamaged:
-        # If the log was taken, or the batch published, meanwhile, attempts may be collected.
-        record = await logs.find(cluster, of.log)
-        if log_queries.is_known(record, of.run.query, of.batch):
-            return await _result(client, whole, record, made)
-        log_record.check_claim(record, whole.claim)
-        raise
+    await together(_check_attempt(client, one) for one in whole.attempts)
     _check_ids(whole, record)
     chain = LedgerChain(client, of.log, record, whole.claim, batch=(of.run.query, of.batch))
     await chain.settle()
