@@ -71,6 +71,8 @@ class Board:
         #: Ledgers whose writers have not come to an end, whatever end; in order. One may stand here
         #: twice: a store that was set back may give its id once more.
         self.under_way: list[LedgerId] = []
+        #: The batch that comes next by the checkpoint of each query, which outlives its drivers.
+        self.checkpoints: dict[str, int] = {}
 
     def choose(self, chance: Random) -> LedgerId | None:
         """Give a ledger, most often a new one."""

@@ -17,6 +17,7 @@ from tests.simulation.log_mutants import LOG_MUTANTS
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.planting import Mutant
 from tests.simulation.profiles import PROFILES
+from tests.simulation.query_mutants import QUERY_MUTANTS
 from tests.simulation.reading_mutants import READING_MUTANTS
 from tests.simulation.scenarios import Scenario
 from tests.simulation.standing_mutants import STANDING_MUTANTS
@@ -34,6 +35,7 @@ BUGS: Final[Mapping[int, Mutant]] = {
     **READING_MUTANTS,
     **STANDING_MUTANTS,
     **LOG_MUTANTS,
+    **QUERY_MUTANTS,
 }
 
 

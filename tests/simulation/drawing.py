@@ -57,7 +57,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
         *(f"recoverer-{number}" for number in range(recoverers)),
         *(f"autorecovery-{number}" for number in range(profile.autorecoveries)),
         *(f"mender-{number}" for number in range(profile.menders)),
-        *log_cast.names(profile.log_writers),
+        *log_cast.names(profile.log_writers, profile.log_queries),
     ]
     bookies_max = profile.bookies_beside and quorums.ensemble + profile.bookies_beside
     bookies = bookie_names(bookies_a_zone, bookies_max)
@@ -99,6 +99,7 @@ def draw(profile: Profile, seed: int) -> Scenario:
         bookies_max=bookies_max,
         menders=profile.menders,
         log_writers=profile.log_writers,
+        log_queries=profile.log_queries,
         upkeep_every_ms=profile.upkeep_every_ms,
         frames_a_reply=chance.choice((0, 1, 2)) if profile.menders else 0,
     )

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from tests.simulation import log_cast, log_consumers, log_sights
+from tests.simulation import log_cast, log_consumers, log_sights, query_actors
 from tests.simulation.actors import Doing, Life
 from tests.simulation.log_cast import NAME
 from tests.simulation.log_consumers import is_late, logs_of, note, note_failed, noted
@@ -30,6 +30,7 @@ from zonekeeper.log.api.log_reader import ReadMessage
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base.errors import NotInLog
 from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.log.publishing import attempt_writing
 from zonekeeper.metadata.formats.log_record import LogRules
 from zonekeeper.metadata.logs import log_stamp
 from zonekeeper.metadata.logs.logs import LogExistsError
@@ -49,24 +50,26 @@ _WAITED_BYTES: Final = (None, 0, 400)
 #: In so many worlds the log is deleted, now and then.
 _DELETED: Final = 0.4
 
-#: The pauses of the keeper, for the time that a world has.
+#: The pauses of the keeper, for the time that a world has; and partitions that are small.
 KEPT: Final[tuple[Patch, ...]] = (
     (log_keeper, "ROUND_EVERY_MS", 250),
     (log_keeper, "ORPHANS_EVERY_MS", 400),
+    (attempt_writing, "SMALL_BYTES_MAX", 150),
 )
 
 
-def cast(writers: int) -> Mapping[str, Doing]:
+def cast(writers: int, queries: int) -> Mapping[str, Doing]:
     """Give what each actor of the log does."""
     doings = {
         "log-writer": write_log,
+        "log-query": query_actors.run_query,
         "log-reader": read_log,
         "log-consumer": log_consumers.consume_log,
         "log-owner": own_log,
         "log-fencer": fence_ledgers,
         "log-keeper": keep_log,
     }
-    return {name: doings[name.rpartition("-")[0]] for name in log_cast.names(writers)}
+    return {name: doings[name.rpartition("-")[0]] for name in log_cast.names(writers, queries)}
 
 
 async def write_log(life: Life) -> None:
@@ -200,7 +203,10 @@ async def keep_log(life: Life) -> None:
         if stamp is not None:
             around.did(SWEPT)
             swept = log_sights.LogLedgerSwept(
-                ledger=LedgerId(ledger_id), log=stamp.log_id, epoch=stamp.epoch
+                ledger=LedgerId(ledger_id),
+                log=stamp.log_id,
+                epoch=stamp.epoch,
+                batch=stamp.batch,
             )
             note(around, swept)
         await delete(ledger_id, by=by, timeout=timeout)

@@ -17,8 +17,13 @@ OTHERS: Final = (
 )
 
 
-def names(writers: int) -> list[str]:
-    """Give the names of all actors; no writer: there is no log."""
+def names(writers: int, queries: int = 0) -> list[str]:
+    """Give the names of all actors; no writer: there is no log. Beside queries none consumes."""
     if not writers:
         return []
-    return [*(f"log-writer-{number}" for number in range(writers)), *OTHERS]
+    others = [one for one in OTHERS if not (queries and one.startswith("log-consumer"))]
+    return [
+        *(f"log-writer-{number}" for number in range(writers)),
+        *(f"log-query-{number}" for number in range(queries)),
+        *others,
+    ]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.simulation import log_sights as seen
+from tests.simulation import query_rules
 from zonekeeper.metadata.formats.log_record import LogRecord
 from zonekeeper.placement.base.ids import LedgerId
 
@@ -21,9 +22,17 @@ class Incarnation:
     parts: set[LedgerId] = field(default_factory=set)
     #: A person may have let it begin with this message; None: with any.
     wanted_start: int | None = 0
+    #: The epoch of the last claim that was seen.
+    record_epoch: int = 0
     deleting: bool = False
     #: Is its record removed?
     removed: bool = False
+    #: The tokens of all writers that claimed it.
+    tokens: set[str] = field(default_factory=set)
+    #: Of each ledger that came in with a batch: the query, and the batch.
+    batches: dict[LedgerId, tuple[str, int]] = field(default_factory=dict)
+    #: Every ledger that ever was in its record.
+    ledgers: set[LedgerId] = field(default_factory=set)
 
 
 class RecordRules:
@@ -33,6 +42,8 @@ class RecordRules:
         self.logs: dict[str, Incarnation] = {}
         #: The incarnation of each writer that claimed one.
         self.claims: dict[str, str] = {}
+        #: How many messages each batch of a query has.
+        self.sizes: dict[tuple[str, int], int] = {}
         self.current: Incarnation | None = None
 
     def take(self, record: LogRecord | None) -> Iterator[Broken]:
@@ -54,14 +65,21 @@ class RecordRules:
             self.current = self.logs[record.id] = Incarnation(record=record)
         else:
             yield from _change(before.record, record)
+            yield from query_rules.change(before.record, record, before.batches, self.sizes)
             yield from _start(before, record)
         assert self.current is not None
         _note_parts(self.current, record)
         self.current.record = record
         self.current.deleting = self.current.deleting or record.deleting
         self.current.starts.append(record.start_sequence)
+        self.current.ledgers |= {one.id for one in record.ledgers}
         if record.writer is not None:
             self.claims.setdefault(record.writer.address, record.id)
+            is_new = self.current.record_epoch < record.epoch
+            if is_new and record.writer.token in self.current.tokens:
+                yield "query run", f"{record.writer.token} held the log before, and claims it again"
+            self.current.tokens.add(record.writer.token)
+            self.current.record_epoch = record.epoch
 
     def take_wanted(self, sequence: int | None) -> None:
         """Hear that a person lets the log begin later."""
@@ -87,6 +105,8 @@ class RecordRules:
         record = log.record
         below = record.start is not None and sight.ledger < record.start.ledger
         if log.deleting or below or sight.epoch < record.epoch:
+            return
+        if sight.batch is not None and query_rules.is_over(record, *sight.batch):
             return
         first = min(log.parts, default=None)
         if record.gone is not None and sight.ledger <= record.gone:

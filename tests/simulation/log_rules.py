@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from tests.simulation import log_sights as seen
+from tests.simulation import query_rules
 from tests.simulation.log_cursor_rules import CursorRules
 from tests.simulation.log_record_rules import Incarnation, RecordRules
+from zonekeeper.metadata.formats import message_ids
+from zonekeeper.placement.base.ids import LedgerId
 
 #: All rules, and what they say.
 LOG_RULES: Final[Mapping[str, str]] = {
@@ -25,6 +28,12 @@ LOG_RULES: Final[Mapping[str, str]] = {
     "log start": "a log begins later only because a person or its rules said so",
     "log whole": "no ledger that is a part of a log is deleted before the log begins behind it",
     "log orphan": "the log keeper deletes no ledger that may still come into its log",
+    "query record": "a batch of a query comes in once, in order, in one step and whole, and "
+    "without a claim",
+    "query run": "a run that held the log and lost it never claims it again",
+    "query told": "a batch that its query was told to be published is in the log, and a job that "
+    "was aborted is not",
+    "query batch": "the messages of a batch are in the ledgers that came in with it",
     "log cursor": "only the consumer that opened a cursor last moves it, and forward unless it "
     "seeks",
 }
@@ -73,7 +82,11 @@ class LogRules:
         self._logs: dict[str, _Log] = {}
         self._appended: dict[str, dict[int, bytes]] = {}
         self._writers: dict[bytes, str] = {}
-        self._places: dict[bytes, int] = {}
+        self._places: dict[tuple[str, bytes], int] = {}
+        #: The batch of each message of a query.
+        self._batches: dict[bytes, tuple[str, int]] = {}
+        #: Jobs that were aborted.
+        self._aborted: set[str] = set()
         self._looks: dict[str, _Look] = {}
 
     def broken(self, sight: seen.LogSight) -> Iterator[Broken]:
@@ -100,8 +113,29 @@ class LogRules:
             case seen.LogFailed():
                 if not (sight.retryable or sight.error in self._allowed()):
                     yield "log reason", f"{sight.who} got {sight.error}"
+            case seen.QueryWrote() | seen.QueryPublished() | seen.QueryAborted():
+                yield from self._take_of_query(sight)
             case _:
                 yield from self._take_of_store(sight)
+
+    def _take_of_query(
+        self, sight: seen.QueryWrote | seen.QueryPublished | seen.QueryAborted
+    ) -> Iterator[Broken]:
+        match sight:
+            case seen.QueryWrote():
+                self._records.sizes[sight.query, sight.batch] = len(sight.values)
+                self._batches |= dict.fromkeys(sight.values, (sight.query, sight.batch))
+            case seen.QueryPublished():
+                now = self._records.logs.get(sight.log)
+                if now is None or not query_rules.is_over(now.record, sight.query, sight.batch):
+                    yield "query told", f"batch {sight.batch} of {sight.query} is not in the log"
+                if sight.sequence is not None:
+                    for at, value in enumerate(sight.values, sight.sequence):
+                        yield from self._keep(self._at(sight.log), at, value)
+            case seen.QueryAborted():
+                self._aborted.add(sight.query)
+            case _:
+                assert_never(sight)
 
     def _take_of_store(
         self,
@@ -163,38 +197,65 @@ class LogRules:
         for sequence, value in self._appended[who].items():
             if sequence > upto:
                 return
-            stands = log.stored.setdefault(sequence, value)
-            if stands != value:
-                yield "log kept", f"{sequence} is {stands!r}, and then {value!r} was stored"
-            if sequence in log.read and log.read[sequence][1] != value:
-                yield "log kept", f"{sequence} read as {log.read[sequence]}, stored as {value!r}"
+            yield from self._keep(log, sequence, value)
+
+    def _keep(self, log: _Log, sequence: int, value: bytes) -> Iterator[Broken]:
+        stands = log.stored.setdefault(sequence, value)
+        if stands != value:
+            yield "log kept", f"{sequence} is {stands!r}, and then {value!r} was stored"
+        if sequence in log.read and log.read[sequence][1] != value:
+            yield "log kept", f"{sequence} read as {log.read[sequence]}, stored as {value!r}"
 
     def _take_got(self, sight: seen.LogGot) -> Iterator[Broken]:
         sequence, value, handle = sight.sequence, sight.value, sight.handle
         look, writer = self._looks[handle], self._writers.get(value)
-        if writer is None:
+        of_query = self._batches.get(value)
+        if writer is None and of_query is None:
             yield "log alike", f"{handle} got {value!r} as {sequence}, and nobody wrote that"
             return
-        log_id = self._records.claims.get(writer, "")
+        if of_query is None:
+            assert writer is not None
+            log_id = self._records.claims.get(writer, "")
+        else:
+            ledger = message_ids.from_bytes(sight.id).ledger
+            log_id = next(
+                (name for name, one in self._records.logs.items() if ledger in one.ledgers), ""
+            )
+            yield from self._of_batch(ledger, log_id, of_query)
         log = self._at(log_id)
         if look.log_id not in (None, log_id):
             yield "log one", f"{handle} got messages of {look.log_id}, and then of {log_id}"
         look.log_id = log_id
         yield from self._follows(sight, look, log_id)
         look.following = sequence + 1
-        if self._appended[writer].get(sequence) != value:
+        if writer is not None and self._appended[writer].get(sequence) != value:
             yield "log alike", f"{handle} got {value!r} as {sequence}: it is another message's"
         if log.stored.get(sequence, value) != value:
             yield "log kept", f"{handle} got {value!r} as {sequence}: {log.stored[sequence]!r}"
         if log.read.setdefault(sequence, (sight.id, value)) != (sight.id, value):
             yield "log alike", f"{handle} got {value!r} as {sequence}, not {log.read[sequence]}"
-        if self._places.setdefault(value, sequence) != sequence:
-            yield "log once", f"{value!r} is at {self._places[value]} and at {sequence}"
+        place = self._places.setdefault((log_id, value), sequence)
+        if place != sequence:
+            yield "log once", f"{value!r} is at {place} and at {sequence}"
         before = log.read.get(sequence - 1)
         if before is not None and before[0] >= sight.id:
             yield "log order", f"{sequence} has an id that is not above the one before"
         if sequence in log.flushed and bytes.fromhex(log.flushed[sequence]) != sight.id:
             yield "log alike", f"{sequence} was flushed as {log.flushed[sequence]}"
+
+    def _of_batch(
+        self, ledger: LedgerId, log_id: str, of_query: tuple[str, int]
+    ) -> Iterator[Broken]:
+        log = self._records.logs.get(log_id)
+        if log is None or log.batches.get(ledger) != of_query:
+            yield (
+                "query batch",
+                f"ledger {ledger} has messages of {of_query}, and came in otherwise",
+            )
+        elif of_query[0] in self._aborted and not log.record.deleting:
+            known = [one for one in log.record.queries if one.query == of_query[0]]
+            if any(one.published is None for one in known):
+                yield "query told", f"job {of_query[0]} was aborted, and is in the log"
 
     def _follows(self, sight: seen.LogGot, look: _Look, log_id: str) -> Iterator[Broken]:
         """Is it the message that the look gets next? It begins where the log began meanwhile."""

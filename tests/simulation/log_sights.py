@@ -109,6 +109,38 @@ class LogLedgerSwept:
     ledger: LedgerId
     log: str | None
     epoch: int | None
+    #: The query and its batch that the ledger was made for, if it was.
+    batch: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryWrote:
+    """A query is about to write a batch, which always has these messages."""
+
+    query: str
+    batch: int
+    values: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPublished:
+    """A query was told that its batch is in the log; ``values`` as it came in, from a sequence on.
+
+    ``sequence`` None: it was in the log before.
+    """
+
+    query: str
+    batch: int
+    log: str
+    sequence: int | None
+    values: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryAborted:
+    """A job was told that nothing of it will come in, if it was not published before."""
+
+    query: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +175,9 @@ LogSight: TypeAlias = (
     | LogRecorded
     | LogLedgerGone
     | LogLedgerSwept
+    | QueryWrote
+    | QueryPublished
+    | QueryAborted
     | CursorRecorded
     | CursorWanted
 )

@@ -50,6 +50,7 @@ class Profile:
     trouble_ms: int | None = None
     menders: int = 0
     log_writers: int = 0
+    log_queries: int = 0
     upkeep_every_ms: int = 0
     #: For so long, at least, the metadata store is away for all; 0: it is not.
     outage_ms: int = 0
@@ -98,6 +99,35 @@ _HASTY: Final = Habits(
 )
 
 _CALM: Final = Profile(name="calm", recoverers_max=0)
+
+#: Contenders for one log of short ledgers, which others recover, too; readers, and a person who
+#: trims. Bookies collect what was deleted.
+_LOGS: Final = Profile(
+    name="logs",
+    kinds={
+        Kind.KILL: 3,
+        Kind.POWER: 2,
+        Kind.CUT: 5,
+        Kind.RESET: 4,
+        Kind.PAUSE: 3,
+        Kind.CLIENT_KILL: 3,
+        Kind.META_CUT: 2,
+        Kind.META_LAG: 2,
+        Kind.META_EXPIRY: 1,
+        Kind.SLOW_BOOKIE: 3,
+        Kind.STRAND: 4,
+    },
+    chaos_ms=2_400,
+    delay_max_ms=20,
+    disk_max_ms=6,
+    meta=MetaWeather(delay_max_ms=8, request_loss=0.01, answer_loss=0.02),
+    session_ms=600,
+    uneven=0.5,
+    log_writers=3,
+    upkeep_every_ms=500,
+    habits=dataclasses.replace(_HASTY, pause_max_ms=150),
+    quorums=_MORE_THAN_ONE_ACK,
+)
 
 PROFILES: Final[Mapping[str, Profile]] = {
     profile.name: profile
@@ -256,7 +286,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
                 Kind.RESET: 2,
                 Kind.CLIENT_KILL: 1,
             },
-            chaos_ms=2_000,
+            chaos_ms=1_600,
             trouble_ms=1_300,
             delay_max_ms=8,
             disk_max_ms=4,
@@ -343,33 +373,15 @@ PROFILES: Final[Mapping[str, Profile]] = {
             ),
             quorums=((1, Quorums(ensemble=3, write=3, ack=2, ack_zones=2)),),
         ),
-        # Contenders for one log of short ledgers, which others recover, too; readers, and a person
-        # who trims. Bookies collect what was deleted.
-        Profile(
-            name="logs",
-            kinds={
-                Kind.KILL: 3,
-                Kind.POWER: 2,
-                Kind.CUT: 5,
-                Kind.RESET: 4,
-                Kind.PAUSE: 3,
-                Kind.CLIENT_KILL: 3,
-                Kind.META_CUT: 2,
-                Kind.META_LAG: 2,
-                Kind.META_EXPIRY: 1,
-                Kind.SLOW_BOOKIE: 3,
-                Kind.STRAND: 4,
-            },
-            chaos_ms=2_400,
-            delay_max_ms=20,
-            disk_max_ms=6,
-            meta=MetaWeather(delay_max_ms=8, request_loss=0.01, answer_loss=0.02),
-            session_ms=600,
-            uneven=0.5,
-            log_writers=3,
-            upkeep_every_ms=500,
-            habits=dataclasses.replace(_HASTY, pause_max_ms=150),
-            quorums=_MORE_THAN_ONE_ACK,
+        _LOGS,
+        # The same log, for which queries and a writer contend.
+        dataclasses.replace(
+            _LOGS,
+            name="queries",
+            log_writers=1,
+            log_queries=2,
+            chaos_ms=2_000,
+            bookies_beside=1,
         ),
         Profile(
             name="churn",

@@ -229,6 +229,7 @@ class Scenario:
     menders: int = 0
     #: Processes that contend for one log; there are no other writers then.
     log_writers: int = 0
+    log_queries: int = 0
     #: Bookies collect and compact so often; 0: they do not.
     upkeep_every_ms: int = 0
     #: A bookie's answer has no more frames than this; 0: as many as the product allows.

@@ -273,7 +273,7 @@ class _Run:
             ("mender", self._scenario.menders, Mending(self.machines).mend),
         ):
             cast |= {f"{kind}-{ordinal}": doing for ordinal in range(number)}
-        cast |= log_actors.cast(self._scenario.log_writers)
+        cast |= log_actors.cast(self._scenario.log_writers, self._scenario.log_queries)
         return {
             name: Actor(name, self._around, self._observer, doing) for name, doing in cast.items()
         }

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from zonekeeper.log.api.log_writer import LogWriter
     from zonekeeper.log.base import errors
     from zonekeeper.log.formats.messages import LogMessage
+    from zonekeeper.log.publishing import blocking_queries, query_logs
+    from zonekeeper.log.publishing.partitions import QueryBatch
     from zonekeeper.metadata.formats.log_record import LogRules
     from zonekeeper.metadata.formats.message_ids import MessageId
+    from zonekeeper.metadata.logs.log_queries import QueryRun
 
 __all__ = (
     "LogClient",
@@ -34,11 +37,15 @@ __all__ = (
     "LogTurn",
     "LogWriter",
     "MessageId",
+    "QueryBatch",
+    "QueryRun",
     "ReadMessage",
     "ReadMessages",
     "blocking",
+    "blocking_queries",
     "connect",
     "errors",
+    "query_logs",
 )
 
 #: For each name, the module that defines it. A name that is a module maps to that module.
@@ -52,11 +59,15 @@ _HOMES: Final = {
     "LogTurn": "zonekeeper.log.api.log_standby",
     "LogWriter": "zonekeeper.log.api.log_writer",
     "MessageId": "zonekeeper.metadata.formats.message_ids",
+    "QueryBatch": "zonekeeper.log.publishing.partitions",
+    "QueryRun": "zonekeeper.metadata.logs.log_queries",
     "ReadMessage": "zonekeeper.log.api.log_reader",
     "ReadMessages": "zonekeeper.log.api.log_reader",
     "blocking": "zonekeeper.log.api.blocking",
+    "blocking_queries": "zonekeeper.log.publishing.blocking_queries",
     "connect": "zonekeeper.log.api.log_client",
     "errors": "zonekeeper.log.base.errors",
+    "query_logs": "zonekeeper.log.publishing.query_logs",
 }
 
 if not TYPE_CHECKING:  # with a module __getattr__, a type checker would accept any name

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.log.batching import COUNT, PACKERS, resummed
-from tests.log.formats.test_golden import BATCHES, OPENINGS
-from zonekeeper.log.formats import batches, openings
+from tests.log.formats.test_golden import BATCHES, MANIFESTS, OPENINGS
+from zonekeeper.log.formats import batches, manifests, openings
 from zonekeeper.log.formats.batches import Packing
 from zonekeeper.metadata.formats.malformed import MalformedError, UnsupportedError
 
@@ -51,7 +51,12 @@ BATCH = Parser("batch", respell_batch, tuple(BATCHES.values()))
 OPENING = Parser(
     "opening", lambda data: openings.build(openings.parse(data)), tuple(OPENINGS.values())
 )
-every_parser = pytest.mark.parametrize("parser", [BATCH, OPENING], ids=lambda one: one.name)
+MANIFEST = Parser(
+    "manifest", lambda data: manifests.build(manifests.parse(data)), tuple(MANIFESTS.values())
+)
+every_parser = pytest.mark.parametrize(
+    "parser", [BATCH, OPENING, MANIFEST], ids=lambda one: one.name
+)
 
 
 def mutated(parser: Parser, chance: Random) -> bytes:

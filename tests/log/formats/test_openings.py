@@ -13,6 +13,7 @@ from zonekeeper.log.formats.openings import (
     AttemptOpening,
     ChainedOpening,
     LogOpening,
+    ManifestOpening,
     Predecessor,
 )
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError
@@ -40,12 +41,25 @@ ATTEMPTS = st.builds(
     batch=LONGS,
     partition=st.integers(0, (1 << 32) - 1),
 )
+MANIFESTS = st.builds(
+    ManifestOpening,
+    log_id=st.binary(min_size=16, max_size=16),
+    epoch=st.integers(1, 1 << 40),
+    name=NAMES,
+    sequence=LONGS,
+    before=st.none() | BEFORE,
+    query=NAMES,
+    batch=LONGS,
+)
 
 FIRST = ChainedOpening(log_id=bytes(16), epoch=1, name="a", sequence=0, before=None)
 SECOND = dataclasses.replace(
     FIRST, before=Predecessor(ledger=LedgerId(4), last_entry=EntryId(9)), sequence=70
 )
 ATTEMPT = AttemptOpening(log_id=bytes(16), epoch=1, name="a", query="q", batch=3, partition=2)
+MANIFEST = ManifestOpening(
+    log_id=bytes(16), epoch=1, name="a", sequence=70, before=SECOND.before, query="q", batch=3
+)
 
 KIND, ZERO, CRC, LOG_ID, EPOCH, SEQUENCE, REST = 5, 6, 8, 12, 28, 36, 44
 
@@ -57,7 +71,7 @@ def patched(opening: LogOpening, at: int, new: bytes, cut: int | None = None) ->
     return raw[:CRC] + struct.pack(">I", google_crc32c.value(raw[LOG_ID:])) + raw[LOG_ID:]
 
 
-@given(CHAINED | ATTEMPTS)
+@given(CHAINED | ATTEMPTS | MANIFESTS)
 def test_an_opening_is_read_as_it_was_written(opening: LogOpening) -> None:
     assert openings.parse(openings.build(opening)) == opening
 
@@ -67,6 +81,8 @@ def test_only_the_very_end_of_the_ledger_before_is_continued() -> None:
     assert before is not None
 
     assert openings.continues(SECOND, before)
+    assert openings.continues(MANIFEST, before)
+    assert not openings.continues(MANIFEST, None)
     assert openings.continues(FIRST, None)
     for other in (
         None,
@@ -84,7 +100,7 @@ def test_only_the_very_end_of_the_ledger_before_is_continued() -> None:
     "raw",
     [
         patched(FIRST, 4, b"\x02"),
-        patched(FIRST, KIND, b"\x03"),
+        patched(FIRST, KIND, b"\x04"),
         patched(FIRST, KIND, b"\x00"),
         patched(FIRST, ZERO, b"\x00\x01"),
     ],
@@ -113,6 +129,11 @@ def test_what_a_newer_program_wrote_is_called_newer_and_not_damage(raw: bytes) -
         (patched(ATTEMPT, SEQUENCE + 7, b"\x01"), Flaw.OUT_OF_RANGE),
         (patched(ATTEMPT, REST + 12, b"\x00\x09"), Flaw.OUT_OF_RANGE),  # it eats the name
         (patched(ATTEMPT, REST + 12, b"\x00\x00"), Flaw.OUT_OF_RANGE),  # no query
+        (patched(MANIFEST, REST + 16, b"\x80"), Flaw.OUT_OF_RANGE),  # its batch
+        (patched(MANIFEST, REST, b"\xff" * 7 + b"\xfe"), Flaw.OUT_OF_RANGE),
+        (patched(MANIFEST, REST + 24, b"\x00\x00"), Flaw.OUT_OF_RANGE),  # no query
+        (patched(MANIFEST, REST + 24, b"\x00\x09"), Flaw.OUT_OF_RANGE),  # it eats the name
+        (patched(MANIFEST, REST, b"", cut=REST + 20), Flaw.TRUNCATED),
     ],
 )
 def test_each_kind_of_damage_is_named(raw: bytes, flaw: Flaw) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.metadata.logs.records_of_logs import LOG_ID, NEW, SECOND, ledger
 from zonekeeper.log.keeping import orphans
 from zonekeeper.log.keeping.orphans import LogLedgerFate
-from zonekeeper.metadata.formats.log_record import LogRecord
+from zonekeeper.metadata.formats.log_record import LogQuery, LogRecord
 from zonekeeper.metadata.logs.log_stamp import LogStamp
 from zonekeeper.placement.base.ids import LedgerId
 
@@ -44,6 +44,28 @@ def test_what_the_record_has_is_a_part_whatever_its_epoch() -> None:
 def test_an_epoch_that_lasts_protects_a_ledger_that_is_not_below_the_first(ledger_id: int) -> None:
     assert fate(ledger_id) is LogLedgerFate.PENDING
     assert fate(ledger_id, replace(MINE, epoch=2)) is LogLedgerFate.ORPHAN
+
+
+@pytest.mark.parametrize("ledger_id", [10, 20, 21])
+def test_what_was_made_for_a_batch_that_is_published_can_never_come_in(ledger_id: int) -> None:
+    queried = replace(
+        RECORD, queries=(LogQuery(query="q", run="r", published=4), LogQuery(query="new", run="r"))
+    )
+    for batch, proved in ((3, True), (4, True), (5, False)):
+        expected = LogLedgerFate.ORPHAN if proved else LogLedgerFate.PENDING
+        assert fate(ledger_id, replace(MINE, batch=("q", batch)), queried) is expected
+    for stamp in (replace(MINE, batch=("new", 0)), replace(MINE, batch=("forgotten", 0)), MINE):
+        assert fate(ledger_id, stamp, queried) is LogLedgerFate.PENDING
+    known = replace(MINE, batch=("q", 4))
+    assert fate(ledger_id, known, queried, has=True) is LogLedgerFate.PART
+    assert fate(ledger_id, replace(known, epoch=4), queried) is LogLedgerFate.STRAY
+    assert fate(ledger_id, replace(known, log_id="ab" * 16), queried) is LogLedgerFate.STRAY
+
+
+def test_what_was_made_for_a_job_that_is_over_can_never_come_in() -> None:
+    aborted = replace(RECORD, queries=(LogQuery(query="j", run="j", is_over=True),))
+    assert fate(21, replace(MINE, batch=("j", 0)), aborted) is LogLedgerFate.ORPHAN
+    assert fate(21, replace(MINE, batch=("other", 0)), aborted) is LogLedgerFate.PENDING
 
 
 def test_a_ledger_below_the_first_can_never_come_in() -> None:

@@ -157,8 +157,8 @@ def continuing(record: LogRecord, sequence: int) -> ChainedOpening:
 
 
 @played()
-async def test_a_manifest_that_never_landed_has_no_entry_and_does_not_count(lab: Lab) -> None:
-    """A manifest is added before its first entry, like each chained ledger (L10)."""
+async def test_a_ledger_that_was_never_added_has_no_entry_and_does_not_count(lab: Lab) -> None:
+    """A writer adds a ledger before its first entry (L10)."""
     async with connected(lab) as log:
         await log.create(NAME, SHORT)
         await fill(log, 15)
@@ -171,7 +171,7 @@ async def test_a_manifest_that_never_landed_has_no_entry_and_does_not_count(lab:
 
 
 @played()
-async def test_a_manifest_with_an_opening_that_continues_the_log_counts(lab: Lab) -> None:
+async def test_a_ledger_with_an_opening_that_continues_the_log_counts(lab: Lab) -> None:
     """Nobody can tell whether its answer arrived: to leave it out might lose what was told."""
     async with connected(lab) as log:
         await log.create(NAME, SHORT)

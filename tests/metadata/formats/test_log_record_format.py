@@ -15,6 +15,7 @@ from zonekeeper.metadata.formats.log_record import (
     PAGE_LEDGERS,
     LogLedger,
     LogPage,
+    LogQuery,
     LogRecord,
     LogRules,
     LogWriterMark,
@@ -71,6 +72,21 @@ KEPT: Final = replace(
 LAGS: Final = replace(
     KEPT, rules=replace(KEPT.rules, downgrade_lag_ms=2_000, downgrade_lag_bytes=1 << 20)
 )
+#: A record with queries, which came with Spark's sink.
+QUERIED: Final = replace(
+    KEPT,
+    queries=(
+        LogQuery(query="j-7", run="j-7", published=0, is_over=True),
+        LogQuery(
+            query="6f2ee3ee",
+            run="r3",
+            lost_runs=("r1", "r2"),
+            published=41,
+            unknown='{"asked": 1}',
+        ),
+        LogQuery(query="new", run="r"),
+    ),
+)
 
 Golden = Callable[[str], bytes]
 
@@ -80,11 +96,13 @@ def test_the_golden_record_and_page_are_read_and_written(golden: Golden) -> None
     assert log_record_format.render(FULL, INSTANCE) == golden("log-record")
     assert log_record_format.parse(golden("log-record-kept"), INSTANCE) == KEPT
     assert log_record_format.render(KEPT, INSTANCE) == golden("log-record-kept")
+    assert log_record_format.parse(golden("log-record-queried"), INSTANCE) == QUERIED
+    assert log_record_format.render(QUERIED, INSTANCE) == golden("log-record-queried")
     assert log_record_format.parse_page(golden("log-page"), INSTANCE) == PAGE
     assert log_record_format.render_page(PAGE, INSTANCE) == golden("log-page")
 
 
-@pytest.mark.parametrize("record", [NEW, replace(NEW, deleting=True), FULL, KEPT, LAGS])
+@pytest.mark.parametrize("record", [NEW, replace(NEW, deleting=True), FULL, KEPT, LAGS, QUERIED])
 def test_a_record_is_read_as_it_was_written(record: LogRecord) -> None:
     raw = log_record_format.render(record, INSTANCE)
 
@@ -141,6 +159,34 @@ def of_a_ledger(at: int, **fields: object) -> bytes:
     ],
 )
 def test_each_kind_of_damage_is_named(raw: bytes, flaw: Flaw) -> None:
+    with pytest.raises(MalformedError) as caught:
+        log_record_format.parse(raw, INSTANCE)
+
+    assert caught.value.flaw is flaw
+
+
+def queried(*queries: object) -> bytes:
+    plain = json.loads(log_record_format.render(NEW, INSTANCE))
+    return json.dumps(plain | {"queries": list(queries)}).encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "flaw"),
+    [
+        (changed(queries={}), Flaw.WRONG_TYPE),
+        (queried(7), Flaw.WRONG_TYPE),
+        (queried({"run": "r"}), Flaw.WRONG_TYPE),
+        (queried({"query": "q"}), Flaw.WRONG_TYPE),
+        (queried({"query": "q", "run": "r", "published": -1}), Flaw.WRONG_TYPE),
+        (queried({"query": "q", "run": "r", "over": 1}), Flaw.WRONG_TYPE),
+        (queried({"query": "q", "run": "r", "lostRuns": "r"}), Flaw.WRONG_TYPE),
+        (queried({"query": "q", "run": "r", "lostRuns": [7]}), Flaw.WRONG_TYPE),
+        (queried({"query": "q", "run": "r", "lostRuns": ["x"] * 9}), Flaw.WRONG_TYPE),
+        (queried(*[{"query": "q", "run": "r"}] * 2), Flaw.DUPLICATE),
+        (queried(*({"query": f"q{one}", "run": "r"} for one in range(65))), Flaw.TOO_LARGE),
+    ],
+)
+def test_each_kind_of_damage_of_queries_is_named(raw: bytes, flaw: Flaw) -> None:
     with pytest.raises(MalformedError) as caught:
         log_record_format.parse(raw, INSTANCE)
 

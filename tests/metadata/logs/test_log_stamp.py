@@ -1,6 +1,7 @@
 """The stamp of a log's ledger says which log it was made for, or that it does not say enough."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -34,6 +35,26 @@ def test_a_stamp_is_read_as_it_was_written_and_its_keys_never_change() -> None:
         "zonekeeper.log.id": ID.encode(),
         "zonekeeper.log.epoch": b"3",
     } == WHOLE
+
+
+def test_a_stamp_may_name_the_batch_of_a_query() -> None:
+    custom = log_stamp.custom("orders/eu-1", ID, 3, ("6f2ee3ee", 41))
+    assert custom == {
+        **WHOLE,
+        "zonekeeper.log.query": b"6f2ee3ee",
+        "zonekeeper.log.batch": b"41",
+    }
+    stamp = LogStamp(name="orders/eu-1", log_id=ID, epoch=3, batch=("6f2ee3ee", 41))
+    assert log_stamp.of(ledger(custom)) == stamp
+    for key, raw in (
+        (log_stamp.QUERY_KEY, b""),
+        (log_stamp.BATCH_KEY, b"-1"),
+        (log_stamp.BATCH_KEY, b"041"),
+        (log_stamp.BATCH_KEY, b"9" * 19),
+    ):
+        assert log_stamp.of(ledger({**custom, key: raw})) == replace(stamp, batch=None)
+    del custom[log_stamp.QUERY_KEY]
+    assert log_stamp.of(ledger(custom)) == replace(stamp, batch=None)
 
 
 def test_a_ledger_without_the_name_is_of_no_log() -> None:

@@ -232,6 +232,8 @@ class LogReader:
             return
         async with aclosing(self._entries(ledger, reader, first, follow=follow)) as entries:
             async for entry in entries:
+                if locating.is_manifest(ledger, entry.entry_id, entry.payload):
+                    continue  # it says which attempts came in before, and has no message
                 one = _read_messages(ledger, entry)
                 if start is not None and (start.ledger, start.entry) == (one.ledger, one.entry):
                     one = ReadMessages(

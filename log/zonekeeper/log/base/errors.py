@@ -52,6 +52,10 @@ class BadLogRules(Refusal, ValueError):
     """The rules cannot be those of a log; nothing was changed."""
 
 
+class BadBatch(Refusal, ValueError):
+    """The parts do not make one batch of a query that can be published; nothing was changed."""
+
+
 class TurnOver(Trouble):
     """The turn is over: another candidate writes the log, or soon does.
 

@@ -232,6 +232,22 @@ def build(
     return _START.pack(MAGIC, VERSION, packing, flags, crc) + summed
 
 
+def moved(raw: bytes, *, place: int, not_before_ms: int) -> tuple[bytes, int, int]:
+    """Put a batch behind others in a ledger; give its bytes, its count of messages and its time.
+
+    Raises ``MalformedError`` or ``UnsupportedError`` as ``parse`` does, and looks into no body.
+    """
+    packing, flags = _check_start(raw)
+    count, _, wall_ms, size = _SUMMED.unpack_from(raw, _SUMMED_FROM)
+    wall_ms = max(wall_ms, not_before_ms)
+    if not 1 <= count <= MESSAGES_MAX or wall_ms > PLACE_MAX:
+        raise _bad(Flaw.OUT_OF_RANGE, f"{count} messages, wall ms {wall_ms}")
+    assert 0 <= place <= PLACE_MAX - count
+    summed = _SUMMED.pack(count, place, wall_ms, size) + raw[HEADER_BYTES:]
+    start = _START.pack(MAGIC, VERSION, packing, flags, checksums.value(summed))
+    return start + summed, count, wall_ms
+
+
 def parse(raw: bytes, packers: Packers) -> MessageBatch:
     """Read a batch; raises ``MalformedError``, or ``UnsupportedError`` for a newer one."""
     packing, flags = _check_start(raw)

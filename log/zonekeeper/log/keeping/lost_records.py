@@ -1,8 +1,9 @@
 """Find the ledgers of a log whose record was lost, from what their openings say. Pure.
 
 Each chained ledger that has an entry was in the record once, because a writer adds a ledger before
-its first write. It either is still a part of the log, or it was dropped. Its opening names the
-ledger before it, with the entry at which that one ends. From that follows:
+its first write. (A manifest ledger is the exception: see below.) It either is still a part of the
+log, or it was dropped. Its opening names the ledger before it, with the entry at which that one
+ends. From that follows:
 
 - A ledger whose predecessor ended elsewhere was dropped, and so was each ledger behind it. The same
   holds where the predecessor is there and has no entry.
@@ -14,27 +15,48 @@ ledger before it, with the entry at which that one ends. From that follows:
   then begins behind it. If something is left, a ledger was lost, or ledgers that were dropped were
   deleted in part. That cannot be told from openings, so nothing is guessed: a person decides.
 
-A *manifest* is a chained ledger like any other, and is added to the record before its first entry,
-too. So a manifest whose compare-and-set never landed has no entry, and does not count. A manifest
-that has its opening counts, if it continues the ledger before it, whatever answer its writer got.
-Attempts count by the manifests that name them, and never by themselves.
+A *manifest* ledger is chained like others, and is added when it is whole: one compare-and-set
+brings in the ledger and its attempts. So there may be one that is whole, and was never in the
+record, because its publisher died or lost the log. Nothing tells it from the last batch of the log,
+which was told to a query as published, and perhaps read. So it counts like any other chained
+ledger: if it continues the log, and nothing of a later epoch or a higher id does. What was told is
+kept so. Then the rebuilt record has the batch as published, and the query's repetition of it is
+discarded: the batch is in the log once all the same. A manifest ledger without its manifest as the
+last entry was never in a record, and never counts. Of two whole ones of one batch and one epoch,
+the later counts.
+
+Attempts count by the manifest that names them, with the end that it names, and never by themselves.
+If the log begins in their batch, the first of them may be trimmed. Any other that is missing, or
+ends otherwise, is damage.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from zonekeeper.log.base.errors import LogDamaged
-from zonekeeper.log.formats.openings import ChainedOpening
+from zonekeeper.log.formats.manifests import Manifest
+from zonekeeper.log.formats.openings import AttemptOpening, ChainedOpening, ManifestOpening
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLedger:
-    """A closed ledger with an entry, whose opening names the log."""
+    """A closed ledger with an entry, whose opening names the log, and that may count."""
 
     id: LedgerId
     last_entry: EntryId
-    opening: ChainedOpening
+    opening: ChainedOpening | ManifestOpening
+    #: What the last entry says, in a manifest ledger; None in others.
+    manifest: Manifest | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundAttempt:
+    """A closed attempt of a batch, whose opening names the log."""
+
+    id: LedgerId
+    last_entry: EntryId
+    opening: AttemptOpening
 
 
 def chain(found: Iterable[FoundLedger], absent: Collection[LedgerId]) -> tuple[FoundLedger, ...]:
@@ -68,6 +90,41 @@ def chain(found: Iterable[FoundLedger], absent: Collection[LedgerId]) -> tuple[F
         before = at.opening.before
         at = None if before is None else by_id.get(before.ledger)
     return tuple(reversed(ledgers))
+
+
+def attempts(
+    one: FoundLedger, found: Mapping[LedgerId, FoundAttempt], *, is_first: bool
+) -> tuple[FoundAttempt, ...]:
+    """Give the attempts of a ledger that are left, in order; raises ``LogDamaged``.
+
+    ``is_first``: is the ledger the first chained one that is left of the log?
+    """
+    if one.manifest is None:
+        return ()
+    left: list[FoundAttempt] = []
+    for named in one.manifest.attempts:
+        attempt = found.get(named.ledger)
+        if attempt is None:
+            if left or not is_first:
+                raise LogDamaged(
+                    f"ledger {named.ledger} is an attempt that the manifest in ledger {one.id} "
+                    "names, and is gone: its messages are lost; nothing was changed; bring it "
+                    "back, or rebuild without ledgers that are no part of the log"
+                )
+            continue
+        of = (one.manifest.query, one.manifest.batch)
+        if attempt.last_entry != named.last_entry or of != (
+            attempt.opening.query,
+            attempt.opening.batch,
+        ):
+            raise LogDamaged(
+                f"ledger {named.ledger} ends at entry {attempt.last_entry}, for batch "
+                f"{attempt.opening.batch} of query {attempt.opening.query}; the manifest in ledger "
+                f"{one.id} names entry {named.last_entry}, for batch {of[1]} of query {of[0]}; "
+                "nothing was changed; look at both"
+            )
+        left.append(attempt)
+    return tuple(left)
 
 
 def _continues(before: FoundLedger, one: FoundLedger) -> bool:

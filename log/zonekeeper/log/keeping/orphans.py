@@ -5,7 +5,14 @@ drops the ledger, a ledger is left that nobody names. It may go when two things 
 
 - The record of the very incarnation that the ledger was made for does not have it.
 - It can never come in any more: its epoch is over, or its id is below the log's first ledger, or
-  the log is being deleted.
+  the log is being deleted, or the batch of a query that it was made for is in the log already, or
+  its job is over.
+
+The last of these is the proof for what a query leaves, because the epoch of a query may last for
+weeks. The record says up to which batch a query is published. An attempt of that batch or an
+earlier one can never come in, as its publication is discarded. The attempts that did come in are in
+that same record: they came in by the change that noted the batch. A query that the record has
+forgotten proves nothing.
 
 The stamp may be of a later epoch than the record. Then the record is older than the ledger, and
 proves nothing. A log without a record proves nothing either, because a record that was lost is made
@@ -16,6 +23,7 @@ incarnation was deleted on purpose.
 import enum
 
 from zonekeeper.metadata.formats.log_record import LogRecord
+from zonekeeper.metadata.logs import log_queries
 from zonekeeper.metadata.logs.log_stamp import LogStamp
 from zonekeeper.placement.base.ids import LedgerId
 
@@ -27,7 +35,7 @@ class LogLedgerFate(enum.Enum):
     PART = enum.auto()
     #: No record has it, and none ever will: it may be deleted.
     ORPHAN = enum.auto()
-    #: It may still come in: its epoch lasts.
+    #: It may still come in: its epoch lasts, and its batch is not published.
     PENDING = enum.auto()
     #: Nothing is proved: the record is missing, of another incarnation, or older than the ledger.
     STRAY = enum.auto()
@@ -50,7 +58,8 @@ def of_record(
     is_below = (first is not None and ledger_id < first) or (
         record.gone is not None and ledger_id <= record.gone
     )
-    if record.deleting or stamp.epoch < record.epoch or is_below:
+    is_over = stamp.batch is not None and log_queries.never_comes(record, *stamp.batch)
+    if record.deleting or stamp.epoch < record.epoch or is_below or is_over:
         return LogLedgerFate.ORPHAN
     return LogLedgerFate.PENDING
 

@@ -77,7 +77,9 @@ class LedgerChain:
         claim: LogClaim,
         *,
         deferred_sync: bool = False,
+        batch: tuple[str, int] | None = None,
     ) -> None:
+        """``batch``: the query, and its batch, that ledgers are made for, where a query writes."""
         self.name = name
         #: Do the bookies acknowledge before they sync?
         self.deferred_sync = deferred_sync
@@ -87,6 +89,7 @@ class LedgerChain:
         self.record = record
         self._client = client
         self._claim = claim
+        self._batch = batch
         self._downgrading = Downgrading()
         #: Bookies that lagged too far: they count as missing while the client avoids them.
         self._laggards: set[BookieId] = set()
@@ -165,6 +168,27 @@ class LedgerChain:
             )
         await self._drop(unended[1:])
         return await self._added(ahead=True)
+
+    async def apart(self, above: LedgerId | None) -> Writer:
+        """Make a ledger that is not added yet: a query adds it with its batch, in one step.
+
+        Its id is above ``above``, and above that of the log's last ledger.
+        """
+        highest = max(
+            (one for one in (above, self.record.last_ledger) if one is not None), default=-1
+        )
+        for attempts_left in reversed(range(_LEDGERS_MAX)):
+            writer = await self._created()
+            if writer.ledger_id > highest:
+                return writer
+            writer.halt()
+            await self._delete(writer.ledger_id)
+            if attempts_left == 0:
+                raise LedgerTooLow(
+                    f"log {self.name}: new ledgers have ids that are not above {highest}; nothing "
+                    "was changed; look at the cluster's counter of ids"
+                )
+        raise AssertionError("the last attempt raises")
 
     async def discard(self, writer: Writer) -> None:
         """Drop a ledger that was made ahead, and to which nothing was written."""
@@ -288,7 +312,8 @@ class LedgerChain:
     async def _created(self) -> Writer:
         """Create a ledger with the log's quorums, or with its minimum if they cannot be had."""
         rules = self.record.rules
-        custom = log_stamp.custom(self.name, self._claim.log_id, self._claim.epoch)
+        claim = self._claim
+        custom = log_stamp.custom(self.name, claim.log_id, claim.epoch, self._batch)
         try:
             self._check_laggards(rules.quorums)
             writer = await self._create(rules.quorums, custom)

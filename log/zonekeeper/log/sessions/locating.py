@@ -18,7 +18,7 @@ from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base.errors import LogDamaged, LogNewer, LogTrimmed, NotInLog
-from zonekeeper.log.formats import batches, openings
+from zonekeeper.log.formats import batches, manifests, openings
 from zonekeeper.log.formats.batches import MessageBatch
 from zonekeeper.log.formats.openings import LogOpening
 from zonekeeper.log.packing import packers
@@ -117,6 +117,18 @@ def parsed(ledger_id: LedgerId, entry_id: EntryId, payload: bytes) -> MessageBat
     """Read a batch out of its entry; raises ``LogDamaged`` or ``LogNewer``."""
     with _entry_read(ledger_id, entry_id):
         return batches.parse(payload, packers.available())
+
+
+async def batch_of_log(ledger: LogLedger, reader: Reader, entry_id: EntryId) -> MessageBatch | None:
+    """Read one batch of a ledger of a log; None: the entry has no message, as it is a manifest."""
+    raw = await entry_of(reader, entry_id)
+    return None if is_manifest(ledger, entry_id, raw) else parsed(ledger.id, entry_id, raw)
+
+
+def is_manifest(ledger: LogLedger, entry_id: EntryId, raw: bytes) -> bool:
+    """Is an entry the manifest that ends a ledger? Anywhere else there is none."""
+    ends = ledger.end is not None and ledger.end.last_entry == entry_id
+    return ends and manifests.is_manifest(raw)
 
 
 async def opening_of(reader: Reader) -> LogOpening:
@@ -228,8 +240,10 @@ async def _first(
     found = None
     while low < high:
         middle = (low + high) // 2
-        batch = await batch_of(reader, EntryId(middle))
-        if is_before(batch):
+        batch = await batch_of_log(ledger, reader, EntryId(middle))
+        if batch is None:
+            high = middle  # a manifest, which is the last entry
+        elif is_before(batch):
             low = middle + 1
         else:
             high, found = middle, (EntryId(middle), batch)

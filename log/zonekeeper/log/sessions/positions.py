@@ -30,8 +30,8 @@ async def sequence_of(client: Client, name: str, record: LogRecord, message: Mes
         last = await locating.last_of(record, ledger, reader)
         if locating.OPENING_ENTRY < message.entry <= last:
             may_come = False
-            batch = await locating.batch_of(reader, message.entry)
-            if message.index < len(batch):
+            batch = await locating.batch_of_log(ledger, reader, message.entry)
+            if batch is not None and message.index < len(batch):
                 return ledger.sequence + batch.place + message.index
     lacking = NotInLog(
         f"log {name} has no message {message}: ledger {ledger.id} has no such message, or not yet; "

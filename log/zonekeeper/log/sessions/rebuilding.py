@@ -8,7 +8,7 @@ judged them. All that is only looked at until the record is put in the end.
 Some things stand nowhere but in the record. The rules are given by the caller, or are those of a
 new log. A start inside a ledger is lost: messages before it are read again. Cursors went with the
 record. The new record names no writer, and has the highest epoch of any ledger, so every writer of
-before hears ``LogTaken``.
+before hears ``LogTaken``. What the record says of queries is made of the manifests that are left.
 
 A record that is there is taken for older than the ledgers, as after an export was imported. The
 rebuild claims the log first. Rules, start, cursors and all ledgers of the record stay, and the
@@ -29,17 +29,15 @@ from typing import Final
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base.errors import LogDamaged
-from zonekeeper.log.formats import openings
-from zonekeeper.log.formats.openings import ChainedOpening, LogOpening
+from zonekeeper.log.formats import manifests, openings
+from zonekeeper.log.formats.manifests import Manifest
+from zonekeeper.log.formats.openings import AttemptOpening, LogOpening, ManifestOpening
 from zonekeeper.log.keeping import lost_records, retention
-from zonekeeper.log.keeping.lost_records import FoundLedger
-from zonekeeper.log.sessions import collecting, locating
-from zonekeeper.log.writing import joining
-from zonekeeper.log.writing.joining import ClosedLedger
+from zonekeeper.log.keeping.lost_records import FoundAttempt, FoundLedger
+from zonekeeper.log.sessions import collecting, locating, rebuilt_ends
 from zonekeeper.metadata.formats import log_record
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.formats.log_record import (
-    LogClaim,
     LogDeleting,
     LogPage,
     LogRecord,
@@ -53,7 +51,7 @@ from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.metadata.logs import deleted_logs, log_rebuilding, log_stamp, logs
 from zonekeeper.metadata.logs.logs import NoLogError, RestoredRootError
 from zonekeeper.metadata.store.background import together
-from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
+from zonekeeper.placement.base.ids import NO_ENTRY, LedgerId
 from zonekeeper.placement.base.troubles import Refusal
 
 _AT_ONCE_MAX: Final = 16
@@ -227,8 +225,8 @@ def _incarnation(
     return wanted
 
 
-async def _closed(client: Client, name: str, one: _Candidate) -> FoundLedger | None:
-    """Recover a ledger, and read its opening; None: it is empty, or an attempt."""
+async def _closed(client: Client, name: str, one: _Candidate) -> FoundLedger | FoundAttempt | None:
+    """Recover a ledger, and read its opening; None: it is empty, or a manifest ledger in part."""
     reader = await client.open(one.id, recover=True)
     if reader.last_confirmed == NO_ENTRY:
         return None
@@ -239,9 +237,35 @@ async def _closed(client: Client, name: str, one: _Candidate) -> FoundLedger | N
             f"ledger {one.id} was made for log {name}, and its first entry is no opening: {error}; "
             "nothing was changed; rebuild without it if it is no part of the log"
         ) from error
-    if not isinstance(opening, ChainedOpening) or opening.log_id.hex() != one.log_id:
+    last = reader.last_confirmed
+    if opening.log_id.hex() != one.log_id:
         return None
-    return FoundLedger(id=one.id, last_entry=reader.last_confirmed, opening=opening)
+    if isinstance(opening, AttemptOpening):
+        return FoundAttempt(id=one.id, last_entry=last, opening=opening)
+    manifest = None
+    if isinstance(opening, ManifestOpening):
+        raw = await locating.entry_of(reader, last)
+        if not manifests.is_manifest(raw):
+            return None
+        manifest = _manifest(name, one.id, opening, raw)
+    return FoundLedger(id=one.id, last_entry=last, opening=opening, manifest=manifest)
+
+
+def _manifest(name: str, ledger_id: LedgerId, opening: ManifestOpening, raw: bytes) -> Manifest:
+    try:
+        manifest = manifests.parse(raw)
+    except MalformedError as error:
+        raise LogDamaged(
+            f"ledger {ledger_id} of log {name} ends with a manifest that cannot be read: {error}; "
+            "nothing was changed; rebuild without it if it is no part of the log"
+        ) from error
+    if (manifest.query, manifest.batch) != (opening.query, opening.batch):
+        raise LogDamaged(
+            f"ledger {ledger_id} of log {name} was opened for batch {opening.batch} of query "
+            f"{opening.query}, and ends with the manifest of batch {manifest.batch} of query "
+            f"{manifest.query}; nothing was changed; look at it"
+        )
+    return manifest
 
 
 async def _absent(client: Client, found: Collection[FoundLedger], first: LedgerId) -> set[LedgerId]:
@@ -274,21 +298,30 @@ async def _made(
     """Make the record, and its pages."""
     limit = asyncio.Semaphore(_AT_ONCE_MAX)
 
-    async def closed(one: _Candidate) -> FoundLedger | None:
+    async def closed(one: _Candidate) -> FoundLedger | FoundAttempt | None:
         async with limit:
             return await _closed(client, name, one)
 
     first = LedgerId(0) if known is None or known.start is None else known.start.ledger
     asked = [one for one in candidates if one.id >= first and one.id not in wish.without]
-    found = [one for one in await together(map(closed, asked)) if one is not None]
+    every = await together(map(closed, asked))
+    found = [one for one in every if isinstance(one, FoundLedger)]
+    attempts = {one.id: one for one in every if isinstance(one, FoundAttempt)}
     ledgers = lost_records.chain(found, await _absent(client, found, first))
     highest = max((one.epoch for one in candidates), default=0)
     highest = max([highest, *(one.opening.epoch for one in found)])
-    record = _begun(log_id, candidates, wish, known, ledgers)
+    left = [
+        (one, lost_records.attempts(one, attempts, is_first=one is ledgers[0])) for one in ledgers
+    ]
+    record = _begun(log_id, candidates, wish, known, left)
     pages: list[LogPage] = []
-    for one in ledgers:
-        record, sealed = await _with(client, name, record, one)
-        pages += sealed
+    for one, before in left:
+        for change in [
+            *(rebuilt_ends.of_attempt(client, name, attempt, one) for attempt in before),
+            rebuilt_ends.of_chained(client, name, one),
+        ]:
+            record, sealed = await change(record)
+            pages += sealed
     _check_holds(name, record, pages, known)
     last = max([one.id for one in candidates], default=None)
     if known is not None and known.last_ledger is not None:
@@ -305,57 +338,35 @@ def _begun(
     candidates: Collection[_Candidate],
     wish: RebuildWish,
     known: LogRecord | None,
-    ledgers: Collection[FoundLedger],
+    ledgers: Collection[tuple[FoundLedger, Collection[FoundAttempt]]],
 ) -> LogRecord:
     """Give a record without a ledger, that begins where the first ledger does."""
     created_ms = min(one.created_ms for one in candidates)
     record = LogRecord(id=log_id, created_ms=created_ms)
     if known is not None:
         record = replace(
-            record, created_ms=known.created_ms, rules=known.rules, unknown=known.unknown
+            record,
+            created_ms=known.created_ms,
+            rules=known.rules,
+            queries=known.queries,
+            unknown=known.unknown,
         )
     if wish.rules is not None:
         record = replace(record, rules=wish.rules)
-    for first in ledgers:
-        if first.opening.before is not None:
-            start = MessageId(first.id, retention.FIRST_BATCH, 0)
-            return replace(
-                record,
-                start=start,
-                start_sequence=first.opening.sequence,
-                gone=first.opening.before.ledger,
-            )
+    for first, attempts in ledgers:
+        gone = None if first.opening.before is None else first.opening.before.ledger
+        begins, sequence = first.id, first.opening.sequence
+        if first.manifest is not None:
+            left = {one.id for one in attempts}
+            trimmed = [one.ledger for one in first.manifest.attempts if one.ledger not in left]
+            gone = max([*trimmed, *([] if gone is None else [gone])], default=None)
+            begins = min([*left, first.id])
+            sequence -= sum(one.messages for one in first.manifest.attempts if one.ledger in left)
+        if gone is not None:
+            start = MessageId(begins, retention.FIRST_BATCH, 0)
+            return replace(record, start=start, start_sequence=sequence, gone=gone)
         break
     return record
-
-
-async def _with(
-    client: Client, name: str, record: LogRecord, one: FoundLedger
-) -> tuple[LogRecord, tuple[LogPage, ...]]:
-    """Add a ledger with its end, as its writer would have."""
-    claim = LogClaim(log_id=record.id, epoch=one.opening.epoch, token=record.id)
-    record = replace(record, epoch=claim.epoch, writer=LogWriterMark(token=claim.token))
-    change = log_record.added(record, claim, one.id)
-    ledger = change.record.ledgers[-1]
-    if ledger.sequence != one.opening.sequence:
-        raise LogDamaged(
-            f"ledger {one.id} of log {name} says that it begins with message "
-            f"{one.opening.sequence}, and the one before it ends at {ledger.sequence}; nothing was "
-            "changed; look at both"
-        )
-    reader = await locating.reader_of(client, name, one.id)
-    closed = ClosedLedger(
-        last_entry=one.last_entry, size_bytes=reader.metadata.length, opening=one.opening
-    )
-    if one.last_entry > locating.OPENING_ENTRY:
-        closed = replace(
-            closed,
-            first=await locating.batch_of(reader, EntryId(locating.OPENING_ENTRY + 1)),
-            last=await locating.batch_of(reader, one.last_entry),
-        )
-    end = joining.judged(change.record, ledger, closed)
-    assert end is not None, "it continues the one before it"
-    return log_record.ended(change.record, claim, one.id, end).record, change.sealed
 
 
 def _check_holds(

@@ -9,6 +9,7 @@ are written or removed in the same transaction.
 - Ids of ledgers ascend. ``last_ledger`` also counts a ledger that was dropped, so that no id of a
   message ever comes back.
 - At most two ledgers have no end: a writer adds the next ledger while it finishes the one before.
+- Queries write attempts in parallel, and publish them in one step (``metadata.logs.log_queries``).
 - The start only moves forward. Ledgers below it are no part of the log. They are deleted after the
   start has moved, in ascending order, and ``gone`` says up to which ledger that was done.
 
@@ -30,6 +31,9 @@ PAGE_LEDGERS: Final = 32
 NEWEST_MAX: Final = 64
 #: Ledgers of a log that have no end yet.
 UNENDED_MAX: Final = 2
+#: A record remembers so many queries, and of each so many runs that lost the log.
+QUERIES_MAX: Final = 64
+LOST_RUNS_MAX: Final = 8
 #: How long, and for how many bytes, retention waits for a cursor where a log's rules do not say it.
 CURSOR_WAIT_MS: Final = 7 * 86_400_000
 CURSOR_WAIT_BYTES: Final = 10 << 30
@@ -147,6 +151,23 @@ class LogLedger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuery:
+    """A query that writes the log batch by batch, in runs; a job is a query of one batch."""
+
+    query: str
+    #: The run that claimed the log last.
+    run: str
+    #: Runs before that one, oldest first: each held the log and lost it, and claims it no more.
+    lost_runs: tuple[str, ...] = ()
+    #: The last batch that is in the log; None: none is.
+    published: int | None = None
+    #: No further batch of it will ever come: the job is done, or was aborted.
+    is_over: bool = False
+    #: The fields that this version does not know, as JSON; they are written back unchanged.
+    unknown: str = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogPage:
     """Ledgers that have ended, in order. A page is never changed."""
 
@@ -179,6 +200,8 @@ class LogRecord:
     #: All ledgers of the log up to this one are deleted; None: none is.
     gone: LedgerId | None = None
     deleting: bool = False
+    #: The queries that write the log, or wrote it; the one whose last use is the latest is last.
+    queries: tuple[LogQuery, ...] = ()
     #: The fields that this version does not know, as JSON; they are written back unchanged.
     unknown: str = "{}"
 
@@ -243,11 +266,11 @@ def is_empty(record: LogRecord) -> bool:
 
 def claimed(record: LogRecord, log_id: str, writer: LogWriterMark, seen_epoch: int) -> LogChange:
     """Give the log to a writer that saw it at an epoch; the first claim of an epoch wins."""
-    _check_whole(record, log_id)
+    check_whole(record, log_id)
     if record.writer is not None and record.writer.token == writer.token:
         return LogChange(record=record)
     if record.epoch != seen_epoch:
-        raise _taken(record)
+        raise taken(record)
     if len(writer.address) > ADDRESS_LENGTH_MAX:
         raise IllegalLogChange(
             f"a writer's address of {len(writer.address)} characters; the limit is "
@@ -258,10 +281,10 @@ def claimed(record: LogRecord, log_id: str, writer: LogWriterMark, seen_epoch: i
 
 def check_claim(record: LogRecord, claim: LogClaim) -> None:
     """Raise ``LogTaken`` unless the record names this claim."""
-    _check_whole(record, claim.log_id)
+    check_whole(record, claim.log_id)
     token = None if record.writer is None else record.writer.token
     if (record.epoch, token) != (claim.epoch, claim.token):
-        raise _taken(record)
+        raise taken(record)
 
 
 def added(record: LogRecord, claim: LogClaim, ledger_id: LedgerId) -> LogChange:
@@ -279,9 +302,9 @@ def added(record: LogRecord, claim: LogClaim, ledger_id: LedgerId) -> LogChange:
             f"ledgers {', '.join(str(one.id) for one in record.unended)} have no end yet; end the "
             f"first one, and then add ledger {ledger_id}"
         )
-    ledger = LogLedger(id=ledger_id, epoch=claim.epoch, sequence=_next_sequence(record))
+    ledger = LogLedger(id=ledger_id, epoch=claim.epoch, sequence=next_sequence(record))
     ledgers = (*record.ledgers, ledger)
-    return _sealed(replace(record, ledgers=ledgers, last_ledger=ledger_id))
+    return sealed(replace(record, ledgers=ledgers, last_ledger=ledger_id))
 
 
 def ended(record: LogRecord, claim: LogClaim, ledger_id: LedgerId, end: LogLedgerEnd) -> LogChange:
@@ -295,15 +318,12 @@ def ended(record: LogRecord, claim: LogClaim, ledger_id: LedgerId, end: LogLedge
         return LogChange(record=record)
     at = _place(record, ledger_id)
     before = record.ledgers[at - 1].end if at else None
-    latest_ms = max(end.last_ms, 0 if before is None else before.latest_ms)
-    size_bytes = end.size_bytes if end.messages else 0
-    total_bytes = size_bytes + (0 if before is None else before.total_bytes)
     ledger = record.ledgers[at]
     if ledger.end is not None and end == replace(
         ledger.end, latest_ms=end.latest_ms, total_bytes=end.total_bytes
     ):
         return LogChange(record=record)
-    end = replace(end, latest_ms=latest_ms, total_bytes=total_bytes)
+    end = behind(before, end)
     if ledger.end is not None or ledger != record.unended[0] or ledger.sequence is None:
         raise IllegalLogChange(
             f"ledger {ledger_id} cannot be ended at entry {end.last_entry}: it has an end already, "
@@ -314,6 +334,14 @@ def ended(record: LogRecord, claim: LogClaim, ledger_id: LedgerId, end: LogLedge
     if at + 1 < len(ledgers):
         ledgers[at + 1] = replace(ledgers[at + 1], sequence=ledger.sequence + end.messages)
     return LogChange(record=replace(record, ledgers=tuple(ledgers)))
+
+
+def behind(before: LogLedgerEnd | None, end: LogLedgerEnd) -> LogLedgerEnd:
+    """Give the end of a ledger with its running numbers; ``before``: that of the one before it."""
+    latest_ms = max(end.last_ms, 0 if before is None else before.latest_ms)
+    size_bytes = end.size_bytes if end.messages else 0
+    total_bytes = size_bytes + (0 if before is None else before.total_bytes)
+    return replace(end, latest_ms=latest_ms, total_bytes=total_bytes)
 
 
 def released(record: LogRecord, claim: LogClaim) -> LogChange:
@@ -343,7 +371,7 @@ def trimmed(record: LogRecord, log_id: str, start: MessageId, sequence: int) -> 
 
     The caller has looked the message up: ``sequence`` is its own.
     """
-    _check_whole(record, log_id)
+    check_whole(record, log_id)
     if record.start is not None and start <= record.start:
         return LogChange(record=record)
     if not record.ledgers or start.ledger > record.ledgers[-1].id:
@@ -353,7 +381,7 @@ def trimmed(record: LogRecord, log_id: str, start: MessageId, sequence: int) -> 
 
 def ruled(record: LogRecord, log_id: str, rules: LogRules) -> LogChange:
     """Set the rules. A rule that this version does not know stays as it is."""
-    _check_whole(record, log_id)
+    check_whole(record, log_id)
     check_rules(rules)
     rules = replace(rules, unknown=record.rules.unknown)
     return LogChange(record=replace(record, rules=rules))
@@ -396,18 +424,19 @@ def reclaimed(record: LogRecord, log_id: str, up_to: LedgerId, oldest: LogPage |
     return LogChange(record=replace(after, ledgers=left))
 
 
-def _sealed(record: LogRecord) -> LogChange:
-    """Move the oldest ledgers into a page, if the record has more than ``NEWEST_MAX``."""
-    if len(record.ledgers) <= NEWEST_MAX:
-        return LogChange(record=record)
-    oldest = record.ledgers[:PAGE_LEDGERS]
-    assert all(ledger.end is not None for ledger in oldest)
-    page = LogPage(number=record.next_page, log_id=record.id, ledgers=oldest)
-    after = replace(record, ledgers=record.ledgers[PAGE_LEDGERS:], next_page=record.next_page + 1)
-    return LogChange(record=after, sealed=(page,))
+def sealed(record: LogRecord) -> LogChange:
+    """Move the oldest ledgers into pages, while the record has more than ``NEWEST_MAX``."""
+    pages: list[LogPage] = []
+    while len(record.ledgers) > NEWEST_MAX:
+        oldest = record.ledgers[:PAGE_LEDGERS]
+        assert all(ledger.end is not None for ledger in oldest)
+        pages.append(LogPage(number=record.next_page, log_id=record.id, ledgers=oldest))
+        rest = record.ledgers[PAGE_LEDGERS:]
+        record = replace(record, ledgers=rest, next_page=record.next_page + 1)
+    return LogChange(record=record, sealed=tuple(pages))
 
 
-def _next_sequence(record: LogRecord) -> int | None:
+def next_sequence(record: LogRecord) -> int | None:
     """Give the sequence that follows the last ledger; None while that one has no end."""
     if not record.ledgers:
         return record.start_sequence
@@ -424,14 +453,16 @@ def _place(record: LogRecord, ledger_id: LedgerId) -> int:
     raise IllegalLogChange(f"the record has no ledger {ledger_id} among its newest")
 
 
-def _check_whole(record: LogRecord, log_id: str) -> None:
+def check_whole(record: LogRecord, log_id: str) -> None:
+    """Raise why a log cannot be changed: it is another one, or is being deleted."""
     if record.id != log_id:
         raise _other(record, log_id)
     if record.deleting:
         raise LogDeleting("the log is being deleted; delete it to the end, or use another name")
 
 
-def _taken(record: LogRecord) -> LogTaken:
+def taken(record: LogRecord) -> LogTaken:
+    """Give the error for a writer that is not the one that the record names."""
     zone = "" if record.writer is None else f" in zone {record.writer.zone}"
     return LogTaken(
         f"the log is at epoch {record.epoch}: another writer{zone} has claimed it; this one "

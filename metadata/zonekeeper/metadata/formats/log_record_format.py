@@ -3,7 +3,10 @@
     record  {"createdMs":…,"deleting":false,"epoch":2,"gone":12,"id":"<32 digits>",
              "lastLedger":17,"ledgers":[…],"pages":[0,3],"rules":{…},"start":"12:0:5",
              "startSequence":400,"writer":{"address":"","token":"…","zone":"a",
-             "candidate":"host-1","candidacy":"<32 digits>"}}      only of a candidate
+             "candidate":"host-1","candidacy":"<32 digits>"},      only of a candidate
+             "queries":[…]}                                        not written where it is empty
+    query   {"query":"…","run":"…","lostRuns":["…"],"published":41,"over":true}
+                                                 not written: no lost run, no batch, not over
     page    {"id":"<32 digits>","ledgers":[…],"page":2}
     ledger  {"epoch":2,"id":17,"sequence":900,"lastEntry":204,"bytes":…,"messages":…,
              "firstMs":…,"lastMs":…,"latestMs":…,         from "lastEntry" on once it has ended
@@ -25,12 +28,15 @@ from typing import Final
 from zonekeeper.metadata.formats import message_ids, records
 from zonekeeper.metadata.formats.log_record import (
     ADDRESS_LENGTH_MAX,
+    LOST_RUNS_MAX,
     NEWEST_MAX,
     PAGE_LEDGERS,
+    QUERIES_MAX,
     UNENDED_MAX,
     LogLedger,
     LogLedgerEnd,
     LogPage,
+    LogQuery,
     LogRecord,
     LogRules,
     LogWriterMark,
@@ -48,7 +54,7 @@ _ID: Final = re.compile("[0-9a-f]{32}")
 _KNOWN: Final = frozenset(
     {
         "createdMs", "deleting", "epoch", "gone", "id", "lastLedger", "ledgers", "pages", "rules",
-        "start", "startSequence", "writer",
+        "start", "startSequence", "writer", "queries",
     }
 )  # fmt: skip
 _OF_A_LEDGER: Final = frozenset(
@@ -57,6 +63,7 @@ _OF_A_LEDGER: Final = frozenset(
         "latestMs", "totalBytes",
     }
 )  # fmt: skip
+_OF_A_QUERY: Final = frozenset({"query", "run", "lostRuns", "published", "over"})
 _OF_AN_END: Final = _OF_A_LEDGER - {"epoch", "id", "sequence", "lastEntry"}
 #: The numbers among the rules: their names in the record, and in ``LogRules``.
 _RULES: Final = {
@@ -102,6 +109,8 @@ def render(record: LogRecord, instance: str) -> bytes:
             writer["candidate"] = record.writer.candidate
             writer["candidacy"] = record.writer.candidacy
         plain["writer"] = writer
+    if record.queries:
+        plain["queries"] = [_plain_query(query) for query in record.queries]
     return records.render(plain, instance)
 
 
@@ -136,6 +145,7 @@ def parse(raw: bytes, instance: str) -> LogRecord:
         last_ledger=None if last is None else LedgerId(last),
         gone=None if gone is None else LedgerId(gone),
         deleting=_flag(data, "deleting"),
+        queries=_queries(data),
         unknown=records.unknown(data, _KNOWN),
     )
 
@@ -282,6 +292,49 @@ def _writer(data: Mapping[str, Plain]) -> LogWriterMark:
         candidate=records.text(data, "candidate") if "candidate" in data else "",
         candidacy=records.text(data, "candidacy") if "candidacy" in data else "",
         unknown=_unknown(data, {"token", "zone", "address", "candidate", "candidacy"}),
+    )
+
+
+def _plain_query(query: LogQuery) -> Plain:
+    plain: dict[str, Plain] = json.loads(query.unknown)
+    plain |= {"query": query.query, "run": query.run}
+    if query.lost_runs:
+        plain["lostRuns"] = list(query.lost_runs)
+    if query.published is not None:
+        plain["published"] = query.published
+    if query.is_over:
+        plain["over"] = True
+    return plain
+
+
+def _queries(data: Mapping[str, Plain]) -> tuple[LogQuery, ...]:
+    every = data.get("queries", [])
+    if not isinstance(every, list):
+        raise MalformedError(Flaw.WRONG_TYPE, "queries must be a list")
+    if len(every) > QUERIES_MAX:
+        raise MalformedError(Flaw.TOO_LARGE, f"a record of {len(every)} queries")
+    queries = tuple(map(_query, every))
+    if len({one.query for one in queries}) != len(queries):
+        raise MalformedError(Flaw.DUPLICATE, "a query stands twice in a record")
+    return queries
+
+
+def _query(data: Plain) -> LogQuery:
+    if not isinstance(data, dict):
+        raise MalformedError(Flaw.WRONG_TYPE, "a query must be an object")
+    every = data.get("lostRuns", [])
+    lost = [run for run in every if isinstance(run, str)] if isinstance(every, list) else None
+    if lost is None or lost != every or len(lost) > LOST_RUNS_MAX:
+        raise MalformedError(
+            Flaw.WRONG_TYPE, f"lostRuns must be a list of at most {LOST_RUNS_MAX} texts"
+        )
+    return LogQuery(
+        query=records.text(data, "query"),
+        run=records.text(data, "run"),
+        lost_runs=tuple(lost),
+        published=_number_or_none(data, "published"),
+        is_over=_flag(data, "over") if "over" in data else False,
+        unknown=_unknown(data, _OF_A_QUERY),
     )
 
 

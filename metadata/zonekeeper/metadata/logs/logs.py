@@ -4,8 +4,9 @@ Every change is a compare-and-set of the record; pages that it seals or removes 
 transaction. A change is decided by a function of ``log_record`` on the record as it stands. It is
 decided again if another client was faster or an answer was lost, and recognises its own work.
 
-A change reads the record and no page, and writes at most one page. So it costs the same for a log
-of ten ledgers and of 100,000. A search reads O(log n) pages.
+A change reads the record and no page, and writes at most one page; only a publication writes as
+many as its ledgers fill. So it costs the same for a log of ten ledgers and of 100,000. A search
+reads O(log n) pages.
 
 A record of another instance is neither a log nor none: reading it raises ``ForeignRecordError``,
 because a log that was made over it would have the pages of the other one.
@@ -14,6 +15,7 @@ because a log that was made over it would have the pages of the other one.
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 from zonekeeper.metadata.cluster import restored
@@ -33,11 +35,12 @@ from zonekeeper.metadata.formats.log_record import (
 )
 from zonekeeper.metadata.formats.malformed import stored_at
 from zonekeeper.metadata.formats.message_ids import MessageId
-from zonekeeper.metadata.logs import deleted_logs, log_candidates
+from zonekeeper.metadata.logs import deleted_logs, log_candidates, log_queries
+from zonekeeper.metadata.logs.log_queries import Publication, QueryRun
 from zonekeeper.metadata.store import pruning, update
 from zonekeeper.metadata.store.errors import NoNodeError
 from zonekeeper.metadata.store.store import Check, Create, Delete, Versioned, Write, parent_of
-from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.placement.base.ids import LedgerId, ZoneName
 from zonekeeper.placement.base.troubles import Refusal, Trouble
 
 #: Another client may prune empty folders while a log is created in them.
@@ -137,22 +140,41 @@ async def claim(cluster: Cluster, name: str, seen: LogRecord, writer: LogWriterM
 
     While the root is marked as restored no log is given to a writer.
     """
-
-    async def unrestored() -> Sequence[Check]:
-        if await restored.read(cluster) is not None:
-            raise RestoredRootError(
-                f"{cluster} was set back to an older state, so log {name} may have later ledgers "
-                "than its record says, and is not opened for writing: see `zonekeeper metadata "
-                "restored`; nothing was changed"
-            )
-        return ()
-
     return await _change(
         cluster,
         name,
         lambda record: log_record.claimed(record, seen.id, writer, seen.epoch),
-        alongside=unrestored,
+        alongside=partial(_unrestored, cluster, name),
     )
+
+
+async def claim_for_query(
+    cluster: Cluster, name: str, seen: LogRecord, run: QueryRun, zone: ZoneName | None
+) -> LogRecord:
+    """Give a log to a run of a query that saw its record, or find that the run has it.
+
+    Raises ``LogTaken`` if another writer was faster, or the run held the log and lost it.
+    """
+    return await _change(
+        cluster,
+        name,
+        lambda record: log_queries.claimed(record, seen.id, run, seen.epoch, zone),
+        alongside=partial(_unrestored, cluster, name),
+    )
+
+
+async def publish(
+    cluster: Cluster, name: str, claim: LogClaim, publication: Publication
+) -> LogRecord:
+    """Bring a batch of a query into a log; a batch that is known already changes nothing."""
+    return await _change(
+        cluster, name, lambda record: log_queries.published(record, claim, publication)
+    )
+
+
+async def end_query(cluster: Cluster, name: str, log_id: str, query: str) -> LogRecord:
+    """Note that a job is over: nothing of it comes into the log any more."""
+    return await _change(cluster, name, lambda record: log_queries.ended(record, log_id, query))
 
 
 async def add(cluster: Cluster, name: str, claim: LogClaim, ledger_id: LedgerId) -> LogRecord:
@@ -332,6 +354,16 @@ async def make_folder(cluster: Cluster, folder: str) -> None:
         folder,
         lambda node: update.Store(b"") if node is None else update.Keep(),
     )
+
+
+async def _unrestored(cluster: Cluster, name: str) -> Sequence[Check]:
+    if await restored.read(cluster) is not None:
+        raise RestoredRootError(
+            f"{cluster} was set back to an older state, so log {name} may have later ledgers "
+            "than its record says, and is not opened for writing: see `zonekeeper metadata "
+            "restored`; nothing was changed"
+        )
+    return ()
 
 
 async def _oldest(cluster: Cluster, name: str, record: LogRecord) -> LogPage | None:
