@@ -10,7 +10,7 @@ import pytest
 from tests.client.lab import ROOT, TIMEOUTS, Lab, played
 from tests.log.api.test_log_standby import plain
 from tests.log.logging_lab import NAME, WallClock, check_whole, create, message
-from tests.log.standby_lab import SMALL, Host, finish, until
+from tests.log.standby_lab import SMALL, Host, until
 from zonekeeper.client.api.client import Surroundings
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.standby.standing import SESSION_MS
@@ -81,7 +81,10 @@ async def test_a_standby_whose_block_raises_takes_its_nodes_away(lab: Lab) -> No
         with pytest.raises(ZeroDivisionError):
             await raising(log)
         assert await log.candidates(NAME) == []
-        async with asyncio.timeout(5), log.standby("a-1", zone="a") as standby:
-            async with standby.turn(NAME, ["a"]) as turn:
-                await turn.writer.append_and_wait(message(0))
+        async with (
+            asyncio.timeout(5),
+            log.standby("a-1", zone="a") as standby,
+            standby.turn(NAME, ["a"]) as turn,
+        ):
+            await turn.writer.append_and_wait(message(0))
     await check_whole(lab, 1)
