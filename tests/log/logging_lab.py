@@ -11,7 +11,7 @@ from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage
 from zonekeeper.log.api.log_writer import LogWriter
-from zonekeeper.log.base.log_figures import LogWriterFigures
+from zonekeeper.log.base.log_figures import LogReaderFigures, LogWriterFigures
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.writing.budget import LogBudget
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -73,8 +73,12 @@ def numbers(first: int, count: int) -> Iterable[LogMessage]:
     return map(message, range(first, first + count))
 
 
+def reader_of(client: Client, name: str = NAME) -> LogReader:
+    return LogReader(client, name, LogReaderFigures())
+
+
 async def read_all(client: Client, start: MessageId | None = None) -> list[ReadMessage]:
-    return [one async for many in LogReader(client, NAME).read(start) for one in many]
+    return [one async for many in reader_of(client).read(start) for one in many]
 
 
 async def check_whole(lab: Lab, count: int, reader: str = "auditor") -> list[ReadMessage]:

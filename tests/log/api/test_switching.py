@@ -21,7 +21,7 @@ from tests.log import logging_lab
 from tests.log.logging_lab import NEW, message, numbers
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base.errors import ClientError
-from zonekeeper.log.api.log_reader import LogReader, ReadMessage
+from zonekeeper.log.api.log_reader import ReadMessage
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base.errors import LogEnded
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogTaken
@@ -127,7 +127,7 @@ class Play:
         self.flushed[sequence] = await writer.flushed(sequence)
 
     async def follow(self) -> None:
-        async for many in LogReader(self.other, self.name).follow():
+        async for many in logging_lab.reader_of(self.other, self.name).follow():
             self.followed += many
 
 
@@ -169,7 +169,9 @@ Happens = Callable[[Play, "asyncio.Task[None]"], Awaitable[None]]
 
 async def check(play: Play) -> None:
     """Hold that the log is whole, and that nobody has seen anything else."""
-    found = [one async for many in LogReader(play.other, play.name).read() for one in many]
+    found = [
+        one async for many in logging_lab.reader_of(play.other, play.name).read() for one in many
+    ]
     count = len(found)
     assert count > max(play.flushed, default=-1)
     assert [one.sequence for one in found] == list(range(count))

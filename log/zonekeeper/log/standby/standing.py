@@ -38,7 +38,6 @@ from zonekeeper.metadata.logs.log_candidates import (
     LogCandidates,
     TooManyCandidatesError,
 )
-from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.store.store import SessionId
 from zonekeeper.placement.base.ids import ZoneName
@@ -243,10 +242,7 @@ class LogStanding:
 
     def _adopt(self, record: LogRecord | None) -> None:
         if record is None:
-            raise NoLogError(
-                f"there is no log {self.name} in {self._log}: it was deleted, or never created; "
-                "its candidates stand no more"
-            )
+            raise logs.no_log(self._log, self.name, "its candidates stand no more")
         if self._log_id is None:
             self._log_id = record.id
         if record.id != self._log_id:
