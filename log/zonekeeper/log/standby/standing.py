@@ -319,8 +319,6 @@ class LogStanding:
     async def _join(self, session: SessionId) -> None:
         shared = self._shared
         async with shared.gate, shared.alone(self.name):
-            if self._is_back:
-                return  # since it began to wait; it stands again later
             await log_candidates.stand(
                 shared.cluster, self.name, shared.candidate, self._mark(), session
             )
