@@ -238,6 +238,7 @@ class LogStandby:
         the block ends before, the log is closed in order; if it raises, the writer stops at once.
         Raises ``CandidateTaken`` if another process stands under this candidate's name, and
         ``NoLogError``, ``LogDeleting`` or ``OtherIncarnation`` once there is no such log any more.
+        A store that is away is waited for; ``MetadataFailed`` says that it refuses.
         """
         wanted = self._checked(zones)
         if name in self._logs:
