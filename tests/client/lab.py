@@ -66,6 +66,7 @@ class Door:
         self.fence_error: errors.ProtocolError | None = None
         self.spoil: Callable[[service.ReadReply], service.ReadReply] = lambda reply: reply
         self.hold_reads: asyncio.Event | None = None
+        self.hold_forces: asyncio.Event | None = None
         self.reads: list[service.ReadRequest] = []
         self.appended: list[carriers.Append] = []
         self.openings: list[openings.FragmentOpening] = []
@@ -119,6 +120,8 @@ class Door:
         return await self.bookie.read_lac(ledger_id)
 
     async def force(self, ledger_id: LedgerId) -> None:
+        if self.hold_forces is not None:
+            await self.hold_forces.wait()
         await self.bookie.force(ledger_id)
 
     def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:

@@ -1,7 +1,7 @@
 """Logs in a small cluster in virtual time: `tests.client.lab` with a log in it."""
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Final
 
@@ -11,6 +11,7 @@ from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage
 from zonekeeper.log.api.log_writer import LogWriter
+from zonekeeper.log.base.log_figures import LogReaderFigures, LogWriterFigures
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.writing.budget import LogBudget
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -42,15 +43,26 @@ async def create(lab: Lab, rules: LogRules | None = None, name: str = NAME) -> N
     await logs.create(await lab.cluster(), name, replace(NEW, rules=rules or LogRules()))
 
 
-@asynccontextmanager
-async def writing(
-    client: Client, token: str = "first", wall: WallClock | None = None, budget: int = 64 << 20
-) -> AsyncIterator[LogWriter]:
-    mark = LogWriterMark(token=token, zone=ZoneName("a"))
-    async with log_writer.opened(
-        client, NAME, mark, wall or WallClock(), budget=LogBudget(budget)
-    ) as writer:
-        yield writer
+def writing(  # noqa: PLR0913 each is a wish of its own, and has a name
+    client: Client,
+    token: str = "first",
+    wall: WallClock | None = None,
+    budget: LogBudget | None = None,
+    figures: LogWriterFigures | None = None,
+    *,
+    name: str = NAME,
+    deferred_sync: bool = False,
+) -> AbstractAsyncContextManager[LogWriter]:
+    """Open a log for writing, as a client does."""
+    return log_writer.opened(
+        client,
+        name,
+        LogWriterMark(token=token, zone=ZoneName("a")),
+        wall or WallClock(),
+        budget=budget,
+        figures=figures,
+        deferred_sync=deferred_sync,
+    )
 
 
 def message(number: int) -> LogMessage:
@@ -83,8 +95,12 @@ async def append_each(
         await writer.append_and_wait(one, stored=True)
 
 
+def reader_of(client: Client, name: str = NAME) -> LogReader:
+    return LogReader(client, name, LogReaderFigures())
+
+
 async def read_all(client: Client, start: MessageId | None = None) -> list[ReadMessage]:
-    return [one async for many in LogReader(client, NAME).read(start) for one in many]
+    return [one async for many in reader_of(client).read(start) for one in many]
 
 
 async def check_whole(lab: Lab, count: int, reader: str = "auditor") -> list[ReadMessage]:

@@ -1,44 +1,37 @@
 """A log with deferred sync: acknowledged in memory, and lasting once it was forced."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
+from functools import partial
+from typing import Final
 
 import pytest
 
 from tests.client.lab import Lab, played
 from tests.log.logging_lab import (
-    NAME,
     SHORT,
     SILENT,
-    WallClock,
     check_whole,
     create,
     message,
     numbers,
     read_all,
     record_of,
+    writing,
 )
 from zonekeeper.client.api.client import Client
-from zonekeeper.log.api import log_writer
-from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.writing.budget import LogBudget
-from zonekeeper.metadata.formats.log_record import LogTaken, LogWriterMark
+from zonekeeper.metadata.formats.log_record import LogRules, LogTaken
+from zonekeeper.placement.base.quorums import Quorums
+
+ALL: Final = Quorums(ensemble=3, write=3, ack=3)
 
 
 class Dies(Exception):
     """What ends a writer here, as a kill would."""
 
 
-@asynccontextmanager
-async def deferring(
-    client: Client, token: str = "first", budget: LogBudget | None = None
-) -> AsyncIterator[LogWriter]:
-    mark = LogWriterMark(token=token)
-    async with log_writer.opened(
-        client, NAME, mark, WallClock(), budget=budget, deferred_sync=True
-    ) as writer:
-        yield writer
+deferring = partial(writing, deferred_sync=True)
 
 
 async def lose_power(lab: Lab) -> None:
@@ -99,11 +92,7 @@ async def test_what_was_forced_outlives_the_writer_and_a_loss_of_power(lab: Lab)
 @played()
 async def test_without_deferred_sync_a_force_waits_until_all_is_stored(lab: Lab) -> None:
     await create(lab)
-    mark = LogWriterMark(token="first")
-    async with (
-        lab.client() as client,
-        log_writer.opened(client, NAME, mark, WallClock()) as writer,
-    ):
+    async with lab.client() as client, writing(client) as writer:
         await writer.force()
         await writer.append_many(numbers(0, 10))
         await writer.force()
@@ -161,7 +150,7 @@ async def test_a_ledger_is_forced_before_its_end_is_noted(lab: Lab) -> None:
 async def test_a_deferred_log_forces_when_the_budget_is_spent(lab: Lab) -> None:
     await create(lab)
     budget = LogBudget(1_000)
-    async with lab.client("writer", SILENT) as client, deferring(client, "a", budget) as writer:
+    async with lab.client("writer", SILENT) as client, deferring(client, budget=budget) as writer:
         async with asyncio.timeout(60):
             for number in range(200):
                 await writer.append(message(number))
@@ -189,3 +178,34 @@ async def test_a_deferred_writer_that_is_taken_over_yields(lab: Lab) -> None:
         with pytest.raises(LogTaken):
             await overtaken(client, other)
     await check_whole(lab, 15)
+
+
+@played(bookies_in={"a": 1, "b": 1, "c": 2})
+async def test_a_member_that_writes_and_does_not_force_is_replaced(lab: Lab) -> None:
+    """It is behind in nothing that it was sent, so no rule of the log speaks of it."""
+    await create(lab, LogRules(quorums=ALL, downgrade_lag_ms=1_000))
+    async with lab.client("writer", SILENT) as client, deferring(client) as writer:
+        await writer.append_many(numbers(0, 10))
+        await writer.force()
+        ledger = (await record_of(lab)).ledgers[-1].id
+        stuck = (await client.metadata(ledger)).last_fragment.ensemble[2]
+        lab.door(stuck).hold_forces = asyncio.Event()
+        await writer.append_many(numbers(10, 10))
+        async with asyncio.timeout(10):
+            await writer.force()
+        assert stuck not in (await client.metadata(ledger)).last_fragment.ensemble
+    await check_whole(lab, 20)
+
+
+@played()
+async def test_a_deferred_ledger_is_rotated_by_its_age_though_nothing_comes(lab: Lab) -> None:
+    await create(lab, LogRules(rotate_after_ms=60_000))
+    async with lab.client("writer", SILENT) as client, deferring(client) as writer:
+        await writer.append_many(numbers(0, 5))
+        await writer.stored(4)
+        await asyncio.sleep(61)
+        first, second = (await record_of(lab)).ledgers
+        assert first.end is not None
+        assert first.end.messages == 5
+        assert second.end is None
+    await check_whole(lab, 5)

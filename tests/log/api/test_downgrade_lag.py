@@ -3,14 +3,17 @@
 import asyncio
 
 from tests.client.lab import Lab, played, policy
+from tests.client.sessions.test_newcomers import of_client
 from tests.log.api.test_downgrade import sizes_of
 from tests.log.logging_lab import check_whole, create, message, record_of, writing
 from zonekeeper.client.api.client import Client
 from zonekeeper.log.api.log_writer import LogWriter
+from zonekeeper.log.base.log_figures import LogWriterFigures
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.metadata.formats.log_record import LogRules
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.formats import errors as wire_errors
 
 FOUR = {"a": 1, "b": 1, "c": 2}
 FULL = Quorums(ensemble=3, write=3, ack=2)
@@ -130,15 +133,40 @@ async def test_where_no_other_bookie_is_left_the_log_is_downgraded_and_later_ful
 
 @played(bookies_in={"a": 1, "b": 1, "c": 1}, rules=policy(strict=False))
 async def test_without_a_minimum_the_log_goes_on_without_its_laggard(lab: Lab) -> None:
-    """The ack quorum is there, and no ledger is made again and again."""
+    """The ack quorum is there, and no ledger is made again and again.
+
+    The client tries the bookie again and again, and it counts once.
+    """
     await create(lab, LAG)
-    async with lab.client() as client, writing(client) as writer:
+    figures = LogWriterFigures()
+    async with lab.client() as client, writing(client, figures=figures) as writer:
         await writer.append_and_wait(message(0))
         stop(lab, (await present_members(lab, client))[2])
         following = await for_a_while(writer, 1, 300)
         assert not writer.is_downgraded
+        assert figures.laggards_total == 1
         assert await sizes_of(lab) == [3]
         answer_again(lab, (await present_members(lab, client))[2])
+    await check_whole(lab, following)
+
+
+@played(bookies_in=FOUR)
+async def test_a_member_that_lost_the_ledger_is_no_laggard(lab: Lab) -> None:
+    """The store is away, so nobody knows if the ledger was deleted; the member waits for that."""
+    await create(lab, LAG)
+    figures = LogWriterFigures()
+    async with lab.client() as client, writing(client, figures=figures) as writer:
+        await writer.append_and_wait(message(0))
+        doubted = (await present_members(lab, client))[0]
+        of_client(client).cut()
+        lab.door(doubted).append_error = wire_errors.LedgerDeleted("it has no such ledger")
+        following = await for_a_while(writer, 1, 30)
+        assert figures.laggards_total == 0
+        assert client.bookies.suspects == set()
+        of_client(client).mend()
+        following = await for_a_while(writer, following, 5)
+        assert doubted not in await present_members(lab, client), "it has lost the ledger"
+        lab.door(doubted).append_error = None
     await check_whole(lab, following)
 
 

@@ -205,6 +205,33 @@ def test_a_wait_that_is_over_says_what_is_stored() -> None:
         assert sequences(logs) == [0, 1]
 
 
+def test_a_force_whose_time_is_over_says_what_is_forced() -> None:
+    """All is stored by then, so nothing is on its way: what lacks is the force."""
+    with connected() as logs:
+        logs.create(NAME)
+        with logs.writer(NAME, deferred_sync=True) as writer:
+            writer.append_many(numbers(0, 10))
+            writer.force()
+            may_force = asyncio.Event()
+            for machine in LABS[0].machines.values():
+                machine.doorway.hold_forces = may_force
+            writer.append_many(numbers(10, 5))
+            writer.stored(14)
+            with pytest.raises(WaitTimedOut) as caught:
+                writer.force(timeout=0.01)
+            assert str(caught.value) == (
+                "log orders/eu-1: messages below 10 are on the disks of an ack quorum, of those "
+                "below 15 that were appended; nothing is lost: force again"
+            )
+            assert (writer.first_unstored, writer.first_unforced) == (15, 10)
+            with pytest.raises(WaitTimedOut, match="readers may not see the message yet"):
+                writer.flushed(14, timeout=0.01)
+            logs._calls.do_now(may_force.set)
+            writer.force()
+            assert writer.first_unforced == 15
+        assert sequences(logs) == list(range(15))
+
+
 def test_a_follower_loses_nothing_when_its_waits_time_out() -> None:
     with connected() as logs:
         logs.create(NAME, SHORT)

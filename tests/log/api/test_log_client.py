@@ -10,15 +10,14 @@ from functools import partial
 import pytest
 
 from tests.client.lab import Lab, played
-from tests.log.logging_lab import NAME, SHORT, WallClock, append_each, message, numbers
+from tests.log.logging_lab import NAME, SHORT, WallClock, append_each, message, numbers, writing
 from zonekeeper.client.api.client import Client, Surroundings
-from zonekeeper.log.api import log_writer
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_reader import ReadMessages
 from zonekeeper.log.base.errors import BadLogRules, LogTrimmed, NotInLog
 from zonekeeper.log.sessions import trimming
 from zonekeeper.metadata.formats.log_names import BadLogNameError
-from zonekeeper.metadata.formats.log_record import LogDeleting, LogRules, LogWriterMark
+from zonekeeper.metadata.formats.log_record import LogDeleting, LogRules
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
 from zonekeeper.metadata.logs.logs import LogExistsError, NoLogError
@@ -173,8 +172,7 @@ async def test_a_trim_is_by_id_by_time_or_by_bytes_too(lab: Lab) -> None:
         await log.create(NAME, SHORT)
         clock = WallClock()
         for clock.ms in range(1_000, 5_000, 1_000):
-            mark = LogWriterMark(token=f"{clock.ms}")
-            async with log_writer.opened(log.client, NAME, mark, clock) as writer:
+            async with writing(log.client, f"{clock.ms}", clock) as writer:
                 await writer.append_many(numbers(writer.next_sequence, 10))
         whole = (await log.record(NAME)).ledgers
         await log.trim_to_id(NAME, await log.reader(NAME).at_sequence(3))

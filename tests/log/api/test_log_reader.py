@@ -20,6 +20,7 @@ from tests.log.logging_lab import (
     message,
     numbers,
     read_all,
+    reader_of,
     record_of,
     writing,
 )
@@ -27,7 +28,7 @@ from tests.simulation.patching import patched
 from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.client.api.reader import Reader
 from zonekeeper.log.api.log_client import LogClient
-from zonekeeper.log.api.log_reader import LogReader, ReadMessage
+from zonekeeper.log.api.log_reader import ReadMessage
 from zonekeeper.log.base.errors import LogDamaged, LogTrimmed, NotInLog
 from zonekeeper.log.formats import batches, openings
 from zonekeeper.log.formats.openings import ChainedOpening, Predecessor
@@ -60,7 +61,7 @@ async def followed(lab: Lab, name: str, count: int, start: MessageId | None = No
     """Follow a log until so many messages were given."""
     found = list[ReadMessage]()
     async with lab.client(name) as client:
-        async for many in LogReader(client, NAME).follow(start):
+        async for many in reader_of(client).follow(start):
             found += many
             if len(found) >= count:
                 break
@@ -87,7 +88,7 @@ async def test_reading_from_each_message_on_gives_the_rest(lab: Lab) -> None:
     found = await check_whole(lab, 35)
     assert max(one.id.index for one in found) == 2
     async with lab.client("seeker") as client:
-        reader = LogReader(client, NAME)
+        reader = reader_of(client)
         for one in found:
             assert await reader.at_sequence(one.sequence) == one.id
             assert await read_all(client, one.id) == found[one.sequence :]
@@ -99,7 +100,7 @@ async def test_reading_begins_at_a_time(lab: Lab) -> None:
     await fill(lab, 0, 36, "writer", WallClock())  # three messages at 1,000 ms, 2,000 ms, …
     found = await check_whole(lab, 36)
     async with lab.client("seeker") as client:
-        reader = LogReader(client, NAME)
+        reader = reader_of(client)
         for wall_ms, first in ((0, 0), (1_000, 0), (1_001, 3), (4_000, 9), (12_000, 33)):
             assert await reader.at_time(wall_ms) == found[first].id
         assert await reader.at_time(12_001) is None
@@ -114,8 +115,8 @@ async def test_a_clock_that_goes_back_hides_nothing_behind_it(lab: Lab) -> None:
     await fill(lab, 12, 12, "behind", WallClock())
     found = await check_whole(lab, 24)
     async with lab.client("seeker") as client:
-        assert await LogReader(client, NAME).at_time(50_000) == found[0].id
-        at = await LogReader(client, NAME).at_time(2_000)
+        assert await reader_of(client).at_time(50_000) == found[0].id
+        at = await reader_of(client).at_time(2_000)
     assert at == found[0].id, "a message of that time may be behind one of a later time"
 
 
@@ -127,7 +128,7 @@ async def test_the_times_of_a_ledger_do_not_go_back(lab: Lab) -> None:
         for number, ms in enumerate((5_000, 3_000, 6_000)):
             wall.ms = ms
             await writer.append_and_wait(message(number))
-        reader = LogReader(client, NAME)
+        reader = reader_of(client)
         times = [many.batch.wall_ms async for many in reader.read()]
     assert times == [5_000, 5_000, 6_000]
 
@@ -219,7 +220,7 @@ async def test_a_ledger_of_another_log_is_named_and_not_dropped(lab: Lab) -> Non
 
 
 async def gathered(client: Client, found: list[int]) -> None:
-    async for many in LogReader(client, NAME).read():
+    async for many in reader_of(client).read():
         found += [one.sequence for one in many]
 
 
@@ -246,7 +247,7 @@ async def test_a_reader_behind_the_start_is_told_which_is_the_earliest(lab: Lab)
     start = found[13]
     await logs.trim(await lab.cluster(), NAME, LOG_ID, start.id, start.sequence)
     async with lab.client("reader") as client:
-        reader = LogReader(client, NAME)
+        reader = reader_of(client)
         assert await reader.earliest() == start.id
         assert await read_all(client) == found[13:]
         with pytest.raises(LogTrimmed, match=rf"{start.id}, with sequence 13"):
@@ -277,7 +278,7 @@ async def test_a_trimmed_and_reclaimed_log_is_opened_and_read(lab: Lab) -> None:
 @played()
 async def test_what_is_not_in_the_log_is_refused(lab: Lab) -> None:
     async with lab.client() as client:
-        reader = LogReader(client, NAME)
+        reader = reader_of(client)
         with pytest.raises(NoLogError):
             await read_all(client)
         await create(lab)
@@ -305,7 +306,7 @@ async def test_an_id_that_the_log_does_not_have_is_refused(lab: Lab) -> None:
     await fill(lab, 15, 15, "second")
     found = await check_whole(lab, 30)
     async with lab.client("reader") as client:
-        reader = LogReader(client, NAME)
+        reader = reader_of(client)
         for one in found:
             assert await reader.sequence_of(one.id) == one.sequence
         last = found[-1].id
@@ -334,7 +335,7 @@ async def test_an_id_that_the_log_does_not_have_is_refused(lab: Lab) -> None:
 async def test_the_end_is_what_readers_see_and_the_latest_place_is_behind_it(lab: Lab) -> None:
     await create(lab, SHORT)
     async with lab.client("reader") as client:
-        reader = LogReader(client, NAME)
+        reader = reader_of(client)
         latest = await reader.latest()
         assert (await reader.end(), latest) == (0, None)
         for round_ in range(1, 4):
@@ -380,7 +381,7 @@ async def test_a_reader_whose_log_was_made_anew_hears_of_it_and_not_of_damage(la
     await fill(lab, 0, 30, "writer")
     async with lab.client("owner") as client:
         owner = LogClient(client, Surroundings(random.Random(1), lambda: 1))
-        async with aclosing(LogReader(client, NAME).read()) as many:
+        async with aclosing(reader_of(client).read()) as many:
             await anext(many)
             await owner.delete(NAME)
             await owner.create(NAME)

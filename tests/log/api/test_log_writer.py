@@ -30,6 +30,7 @@ from zonekeeper.log.base.errors import LogDamaged, LogEnded, NotAppended
 from zonekeeper.log.formats.batches import BODY_BYTES_MAX
 from zonekeeper.log.formats.messages import BadMessageError, LogMessage
 from zonekeeper.log.sessions import chain
+from zonekeeper.log.writing.budget import LogBudget
 from zonekeeper.metadata.formats.log_record import (
     LogClaim,
     LogDeleting,
@@ -329,7 +330,7 @@ async def test_what_is_wrong_is_refused_and_nothing_else_is_affected(lab: Lab) -
 @played()
 async def test_appends_wait_for_room_and_not_for_the_network(lab: Lab) -> None:
     await create(lab)
-    async with lab.client() as client, writing(client, budget=1_000) as writer:
+    async with lab.client() as client, writing(client, budget=LogBudget(1_000)) as writer:
         for machine in lab.machines.values():
             machine.doorway.holding = True
         count = 0

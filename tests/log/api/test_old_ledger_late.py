@@ -18,12 +18,12 @@ from tests.log.logging_lab import (
     message,
     numbers,
     read_all,
+    reader_of,
     record_of,
     writing,
 )
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base.errors import NoSuchLedger
-from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base.errors import NotInLog
 from zonekeeper.metadata.formats.log_record import LogRules, LogTaken
@@ -117,7 +117,7 @@ async def test_nothing_of_the_new_ledger_is_acknowledged_or_shown_before_all_of_
         assert reader.last_confirmed > 0, "the new ledger's bookies have it"
         await not_acknowledged(rotation.writer)
         assert len(await read_all(rotation.other)) == 1
-        log = LogReader(rotation.other, NAME)
+        log = reader_of(rotation.other)
         with pytest.raises(NotInLog):
             await log.at_sequence(NEW[0])
         assert await log.at_time(1_001) is None

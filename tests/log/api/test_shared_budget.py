@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.client.lab import Lab, played
-from tests.log.logging_lab import NEW, WallClock, create, message, numbers, writing
-from zonekeeper.log.api import log_writer
+from tests.log.logging_lab import NEW, create, message, numbers, writing
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.sessions.writing_state import TURN_BYTES
 from zonekeeper.log.writing.budget import LogBudget
-from zonekeeper.metadata.formats.log_record import LogWriterMark
 from zonekeeper.metadata.logs import logs
 
 if TYPE_CHECKING:
@@ -27,8 +25,7 @@ LARGE = LogMessage(payload=bytes(TURN_BYTES))
 @asynccontextmanager
 async def opened(client: "Client", name: str, budget: LogBudget) -> "AsyncIterator[LogWriter]":
     await logs.create(client.cluster, name, replace(NEW))
-    mark = LogWriterMark(token=name)
-    async with log_writer.opened(client, name, mark, WallClock(), budget=budget) as writer:
+    async with writing(client, name=name, budget=budget) as writer:
         yield writer
 
 
@@ -79,7 +76,7 @@ async def test_an_append_goes_on_when_another_call_used_up_its_turn_of_the_loop(
 @played()
 async def test_all_appends_that_wait_for_room_get_some(lab: Lab) -> None:
     await create(lab)
-    async with lab.client() as client, writing(client, budget=2 * TURN_BYTES) as writer:
+    async with lab.client() as client, writing(client, budget=LogBudget(2 * TURN_BYTES)) as writer:
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             for _ in range(7):
                 group.create_task(writer.append(LARGE))

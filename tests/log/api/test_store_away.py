@@ -11,7 +11,8 @@ import pytest
 from tests.client.lab import Lab, played
 from tests.client.sessions.test_newcomers import of_client
 from tests.log.api.test_log_client import connected, fill, sequences
-from tests.log.logging_lab import NAME
+from tests.log.logging_lab import NAME, create
+from tests.log.standby_lab import SMALL, Host, finish, until, writing_host
 from zonekeeper.client.base.errors import MetadataFailed
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_cursor import LogCursor
@@ -19,6 +20,7 @@ from zonekeeper.log.api.log_reader import ReadMessages
 from zonekeeper.metadata.formats.log_record import LogRules
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind, calm
+from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.placement.base.ids import EntryId
 
 COUNT: Final = 25
@@ -63,6 +65,8 @@ LOOKS: dict[str, Call] = {
     "cursor's read": lambda known: drained(known.cursor.read()),
     "cursor's follow": lambda known: drained(known.cursor.follow()),
     "cursor's lag": lambda known: known.cursor.lag(),
+    "candidates": lambda known: known.log.candidates(NAME),
+    "handover": lambda known: known.log.handover(NAME, "b-1"),
 }
 CHANGES: dict[str, Call] = {
     "create": lambda known: known.log.create("orders/new"),
@@ -132,3 +136,58 @@ async def test_a_change_without_an_answer_may_have_happened(lab: Lab, name: str)
     error = await failed(lab, CHANGES[name], without_writes)
     assert error.retryable
     assert error.maybe_applied
+
+
+@played(bookies_in=SMALL)
+async def test_a_handover_without_an_answer_may_have_happened(lab: Lab) -> None:
+    await create(lab)
+    first, second = await writing_host(lab, "a-1", "a"), Host("b-1", "b", lab).start()
+    await until(second.stands)
+    async with connected(lab) as log:
+        store = of_client(log.client)
+        without_writes(store)
+        with pytest.raises(MetadataFailed) as caught:
+            await log.handover(NAME, "b-1")
+        store.weather = calm
+    assert caught.value.retryable
+    assert caught.value.maybe_applied
+    assert "handing over log orders/eu-1" in str(caught.value)
+    await finish(lab, first, second)
+
+
+@played(bookies_in=SMALL)
+async def test_a_standby_that_gets_no_session_is_told_so_in_words(lab: Lab) -> None:
+    await create(lab)
+    host = Host("a-1", "a", lab)
+    made = host.make_store
+
+    def cut_store(server: MemoryServer) -> MemoryStore:
+        store = made(server)
+        store.cut()
+        return store
+
+    host.make_store = cut_store
+    host.start()
+    await until(lambda: host.ended)
+    assert isinstance(host.failure, MetadataFailed)
+    assert host.failure.retryable
+    assert not host.failure.maybe_applied
+    assert "opening a session for candidates" in str(host.failure)
+
+
+@played(bookies_in=SMALL)
+@pytest.mark.parametrize("writes", [True, False])
+async def test_a_turn_whose_store_refuses_ends_in_words(lab: Lab, writes: bool) -> None:
+    """A store that is away is waited for; one that was closed never answers again."""
+    await create(lab)
+    other = None if writes else await writing_host(lab, "a-0", "a")
+    host = Host("a-1", "a", lab).start()
+    await until(lambda: host.turn is not None if writes else host.stands())
+    assert host.store is not None
+    await host.store.close()
+    await until(lambda: host.ended)
+    assert isinstance(host.failure, MetadataFailed)
+    assert not host.failure.retryable
+    assert "standing by for log orders/eu-1" in str(host.failure)
+    if other is not None:
+        await finish(lab, other)

@@ -17,17 +17,16 @@ import pytest
 
 from tests.client.lab import Door, Lab, played
 from tests.client.sessions.test_newcomers import of_client
-from tests.log.logging_lab import NEW, WallClock, message, numbers
+from tests.log import logging_lab
+from tests.log.logging_lab import NEW, message, numbers
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base.errors import ClientError
-from zonekeeper.log.api import log_writer
-from zonekeeper.log.api.log_reader import LogReader, ReadMessage
+from zonekeeper.log.api.log_reader import ReadMessage
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base.errors import LogEnded
-from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogTaken, LogWriterMark
+from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogTaken
 from zonekeeper.metadata.logs import logs
 from zonekeeper.metadata.stores.memory import ExchangeLoss, Passage, RequestKind
-from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers
 
@@ -113,7 +112,7 @@ class Play:
         """Be the first writer: append, hear of it, and close."""
         try:
             async with (
-                opened(self.client, self.name, "first") as writer,
+                logging_lab.writing(self.client, "first", name=self.name) as writer,
                 asyncio.TaskGroup() as tasks,
             ):
                 for number in range(MESSAGES):
@@ -128,15 +127,8 @@ class Play:
         self.flushed[sequence] = await writer.flushed(sequence)
 
     async def follow(self) -> None:
-        async for many in LogReader(self.other, self.name).follow():
+        async for many in logging_lab.reader_of(self.other, self.name).follow():
             self.followed += many
-
-
-@asynccontextmanager
-async def opened(client: Client, name: str, token: str) -> AsyncIterator[LogWriter]:
-    mark = LogWriterMark(token=token, zone=ZoneName("a"))
-    async with log_writer.opened(client, name, mark, WallClock()) as writer:
-        yield writer
 
 
 async def dies(play: Play, writing: asyncio.Task[None]) -> None:
@@ -145,7 +137,7 @@ async def dies(play: Play, writing: asyncio.Task[None]) -> None:
 
 async def is_taken(play: Play, writing: asyncio.Task[None]) -> None:
     del writing
-    async with opened(play.other, play.name, "second") as writer:
+    async with logging_lab.writing(play.other, "second", name=play.name) as writer:
         first = writer.next_sequence
         await writer.append_many(numbers(first, MORE))
 
@@ -177,7 +169,9 @@ Happens = Callable[[Play, "asyncio.Task[None]"], Awaitable[None]]
 
 async def check(play: Play) -> None:
     """Hold that the log is whole, and that nobody has seen anything else."""
-    found = [one async for many in LogReader(play.other, play.name).read() for one in many]
+    found = [
+        one async for many in logging_lab.reader_of(play.other, play.name).read() for one in many
+    ]
     count = len(found)
     assert count > max(play.flushed, default=-1)
     assert [one.sequence for one in found] == list(range(count))
@@ -203,7 +197,7 @@ async def played_at(play: Play, happens: Happens) -> None:
     if not writing.cancelled():
         await writing
     await check(play)
-    async with opened(play.other, play.name, "last") as writer:
+    async with logging_lab.writing(play.other, "last", name=play.name) as writer:
         assert writer.next_sequence >= play.acked
         await writer.append_many(numbers(writer.next_sequence, MORE))
     await check(play)

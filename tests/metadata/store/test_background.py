@@ -114,6 +114,43 @@ async def test_an_error_while_the_task_is_being_cancelled_already_comes_out_as_i
     assert await cleaning == "of the work"
 
 
+async def fail_when_cancelled(error: Exception) -> None:
+    try:
+        await for_ever()
+    finally:
+        raise error
+
+
+async def fail_beside_others() -> None:
+    async with alongside(fail(), fail_when_cancelled(OSError("of another task"))):
+        await fail_when_cancelled(KeyError("of the block"))
+
+
+async def test_of_several_errors_one_comes_out_and_names_the_others() -> None:
+    """A bug that ends a task is not hidden by what the block raises because of it."""
+    with pytest.raises(KeyError, match="of the block") as caught:
+        await fail_beside_others()
+    notes = "\n".join(caught.value.__notes__)
+    assert "ValueError: of the work" in notes
+    assert "OSError: of another task" in notes
+    assert "in fail\n" in notes, "it says where"
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_an_error_that_comes_out_keeps_its_cause() -> None:
+    async def translate() -> None:
+        try:
+            await fail()
+        except ValueError as error:
+            raise KeyError("translated") from error
+
+    with pytest.raises(KeyError) as caught:
+        async with alongside(translate()):
+            await for_ever()
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert not hasattr(caught.value, "__notes__")
+
+
 async def test_what_is_run_together_gives_its_results_in_order_or_its_error() -> None:
     async def give(number: int) -> int:
         return number

@@ -42,6 +42,7 @@ TREE = Words(
         "log": Words(
             commands={
                 "read": Words(options={"--cursor": "log cursor"}, arguments=("log",)),
+                "handover": Words(options={"--to": "log candidate"}, arguments=("log",)),
                 "list": Words(arguments=("log namespace",)),
             }
         ),
@@ -120,6 +121,19 @@ def test_s180_logs_and_cursors_are_those_that_commands_saw_last(
     other = {**environment, "ZONEKEEPER_METADATA": "zk://other:2181/ledgers"}
     assert answered(other, "log read") == []
     assert answered({**environment, "ZONEKEEPER_METADATA": "nonsense"}, "log read") == []
+
+
+def test_s180_candidates_are_those_that_commands_saw_last(environment: dict[str, str]) -> None:
+    seen_log(environment, "orders/eu-1", "billing")
+    assert answered(environment, "log handover orders/eu-1 --to") == []
+    folder, store = seen_logs.cache_folder(environment), last_seen.store_name(STORE)
+    seen_logs.change(
+        folder, store, "7f", lambda seen: seen_logs.used(seen, "orders/eu-1", candidates=["b", "a"])
+    )
+    assert answered(environment, "log handover orders/eu-1 --to") == ["a", "b"]
+    assert answered(environment, "log handover orders/eu-1", "--to=b") == ["--to=b"]
+    assert answered(environment, "log handover orders/us-1 --to") == []
+    assert answered(environment, "log read orders/eu-1 --cursor") == ["billing"]
 
 
 def test_s180_many_logs_are_completed_part_by_part(environment: dict[str, str]) -> None:
@@ -235,6 +249,7 @@ def test_the_real_commands_say_what_they_take() -> None:
     assert log["read"].arguments == ("log",)
     assert log["read"].options["--cursor"] == "log cursor"
     assert log["list"].arguments == ("log namespace",)
+    assert log["handover"].options["--to"] == "log candidate"
     assert log["cursor"].commands["seek"].arguments == ("log", "log cursor")
     plan = words.commands["operator"].commands["plan"]
     assert plan.options["--namespace"] == "text", "a namespace of Kubernetes"

@@ -1,8 +1,9 @@
 """``zonekeeper log candidates`` and ``handover`` against candidates in a thread."""
 
 import asyncio
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 
@@ -11,6 +12,7 @@ import pytest
 from tests.client.patience import PATIENT
 from tests.shell.log_world import call, data, done, refused
 from zonekeeper.log import LogStandby, connect
+from zonekeeper.shell.reaching import last_seen, seen_logs
 
 pytestmark = pytest.mark.processes
 
@@ -55,6 +57,13 @@ def standing(address: str) -> Iterator[None]:
         thread.join()
 
 
+def candidates_known(address: str) -> Sequence[str]:
+    """Give what completion knows."""
+    seen = seen_logs.recall(seen_logs.cache_folder(os.environ), last_seen.store_name(address))
+    assert seen is not None
+    return seen.candidates(NAME)
+
+
 def test_a_log_is_handed_over_and_the_pause_is_printed(address: str) -> None:
     done(address, "create", NAME)
     assert "no candidate host-2; its candidates are: none" in refused(
@@ -65,6 +74,7 @@ def test_a_log_is_handed_over_and_the_pause_is_printed(address: str) -> None:
         assert done(address, "candidates", NAME) == (
             b"host-1: zone a, writes, address 10.0.0.1:70\nhost-2: zone b\n"
         )
+        assert candidates_known(address) == ("host-1", "host-2")
         assert "host-1 writes log standby/a already" in refused(
             address, "handover", NAME, "--to", "host-1"
         )

@@ -101,6 +101,19 @@ def test_cursors_are_kept_until_they_are_looked_at_again() -> None:
     assert SEEN.cursors("none") == ()
 
 
+def test_candidates_are_kept_until_they_are_looked_at_again() -> None:
+    stands = seen_logs.used(SEEN, "orders/eu-1", candidates=["host-2", "host-1"])
+    assert stands.candidates("orders/eu-1") == ("host-1", "host-2")
+    assert stands.cursors("orders/eu-1") == SEEN.cursors("orders/eu-1")
+    assert seen_logs.used(stands, "orders/eu-1", []).candidates("orders/eu-1") != ()
+    assert seen_logs.parse(seen_logs.render(stands), stands.store) == stands
+    assert seen_logs.used(stands, "orders/eu-1", candidates=[]).candidates("orders/eu-1") == ()
+    data = json.loads(seen_logs.render(stands))
+    data["logs"][0]["candidates"] = ["a/b", 7, "host-1", "\x1b[2J"]
+    known = seen_logs.parse(json.dumps(data).encode(), stands.store)
+    assert known.candidates("orders/eu-1") == ("host-1",)
+
+
 def test_a_log_that_is_gone_is_forgotten() -> None:
     assert seen_logs.gone(SEEN, {"orders/eu-1", "none"}).names == ["audit"]
 

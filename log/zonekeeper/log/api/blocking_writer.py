@@ -52,6 +52,11 @@ class BlockingLogWriter(LoopObject):
         """The messages below this sequence are stored."""
         return self._writer.first_unstored
 
+    @property
+    def first_unforced(self) -> int:
+        """The messages below this sequence are on the disks of an ack quorum."""
+        return self._writer.first_unforced
+
     def append(self, message: LogMessage, timeout: float | None = None) -> int:
         """Append a message, and give its sequence; wait only while the byte budget is spent."""
         return self._within(timeout, lambda: self._writer.append(message), self._no_room)
@@ -73,7 +78,7 @@ class BlockingLogWriter(LoopObject):
     ) -> int:
         """Append a message, and wait until it is readable; with ``stored``, until it is stored."""
         append = partial(self._writer.append_and_wait, message, stored=stored)
-        return self._within(timeout, append, self._not_yet)
+        return self._within(timeout, append, self._not_yet if stored else self._not_shown)
 
     def stored(self, sequence: int, timeout: float | None = None) -> None:
         """Wait until a message, and so everything before it, is in the log for good."""
@@ -81,11 +86,11 @@ class BlockingLogWriter(LoopObject):
 
     def force(self, timeout: float | None = None) -> None:
         """Wait until everything that was appended so far is in the log for good."""
-        self._within(timeout, self._writer.force, self._not_yet)
+        self._within(timeout, self._writer.force, self._not_forced)
 
     def flushed(self, sequence: int, timeout: float | None = None) -> MessageId:
         """Wait until every reader whose look begins afterwards sees a message; give its id."""
-        return self._within(timeout, lambda: self._writer.flushed(sequence), self._not_yet)
+        return self._within(timeout, lambda: self._writer.flushed(sequence), self._not_shown)
 
     def _within(
         self,
@@ -104,8 +109,23 @@ class BlockingLogWriter(LoopObject):
 
     def _not_yet(self) -> WaitTimedOut:
         return WaitTimedOut(
-            f"log {self.name}: messages below {self._writer.first_unstored} are stored, and those "
-            f"from there to {self._writer.next_sequence} are on their way: wait again for them"
+            f"log {self.name}: messages below {self._writer.first_unstored} are stored, of those "
+            f"below {self.next_sequence} that were appended; the others are on their way: wait "
+            "again for them"
+        )
+
+    def _not_forced(self) -> WaitTimedOut:
+        return WaitTimedOut(
+            f"log {self.name}: messages below {self._writer.first_unforced} are on the disks of an "
+            f"ack quorum, of those below {self.next_sequence} that were appended; nothing is lost: "
+            "force again"
+        )
+
+    def _not_shown(self) -> WaitTimedOut:
+        return WaitTimedOut(
+            f"log {self.name}: readers may not see the message yet; messages below "
+            f"{self._writer.first_unstored} are stored, of those below {self.next_sequence} that "
+            "were appended: wait again with flushed()"
         )
 
 

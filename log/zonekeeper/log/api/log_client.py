@@ -39,7 +39,6 @@ from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_candidate, log_cursors, log_listing, logs
 from zonekeeper.metadata.logs.log_candidate import BadCandidateError
 from zonekeeper.metadata.logs.log_cursor import CursorMark
-from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import LedgerId, ZoneName
@@ -186,9 +185,7 @@ class LogClient:
             async with logs.watch(self.client.cluster, name) as records:
                 async for record in records:
                     if record is None:
-                        raise NoLogError(
-                            f"there is no log {name}: it was deleted, or never created"
-                        )
+                        raise logs.no_log(self.client.cluster, name)
                     if first or record.writer != last:
                         first, last = False, record.writer
                         yield record.writer

@@ -12,7 +12,7 @@ seeks the earliest message by itself.
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base import boundary
@@ -33,7 +33,7 @@ class LogConsumer:
     token: str
     address: str
     wall_ms: Callable[[], int]
-    figures: LogReaderFigures = field(default_factory=LogReaderFigures)
+    figures: LogReaderFigures
 
 
 async def opened(
@@ -68,7 +68,7 @@ class LogCursor:
         name: str,
         mark: CursorMark,
         wall_ms: Callable[[], int],
-        figures: LogReaderFigures | None = None,
+        figures: LogReaderFigures,
     ) -> None:
         self.log = log
         self.name = name
@@ -76,7 +76,7 @@ class LogCursor:
         self.mark = mark
         self._client = client
         self._wall_ms = wall_ms
-        self._figures = figures or LogReaderFigures()
+        self._figures = figures
         self._claim = CursorClaim(log_id=mark.log_id, epoch=mark.epoch, token=mark.token)
 
     @property

@@ -67,11 +67,11 @@ class ReadMessages:
 class LogReader:
     """Reads one log."""
 
-    def __init__(self, client: Client, name: str, figures: LogReaderFigures | None = None) -> None:
+    def __init__(self, client: Client, name: str, figures: LogReaderFigures) -> None:
         """``figures``: where it counts what it reads."""
         self.name = name
         self._client = client
-        self._figures = figures or LogReaderFigures()
+        self._figures = figures
         self._key = OfLog(name)
 
     async def earliest(self) -> MessageId | None:

@@ -19,6 +19,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar, assert_never
 
+from zonekeeper.client.base import boundary
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.api.log_writer import LogWriter
 from zonekeeper.log.base.errors import LogEnded, TurnOver
@@ -32,7 +33,7 @@ from zonekeeper.log.standby.candidacy import (
 )
 from zonekeeper.log.standby.standing import TAKEOVERS_MAX, LogStanding, StandbySession
 from zonekeeper.metadata.cluster import cluster as clusters
-from zonekeeper.metadata.cluster.cluster import Cluster, NotAClusterError
+from zonekeeper.metadata.cluster.cluster import Cluster, ForeignRootError, NotAClusterError
 from zonekeeper.metadata.formats.log_record import LogTaken, LogWriterMark
 from zonekeeper.metadata.logs import log_candidate
 from zonekeeper.metadata.logs.log_candidate import CandidateMark
@@ -237,6 +238,7 @@ class LogStandby:
         the block ends before, the log is closed in order; if it raises, the writer stops at once.
         Raises ``CandidateTaken`` if another process stands under this candidate's name, and
         ``NoLogError``, ``LogDeleting`` or ``OtherIncarnation`` once there is no such log any more.
+        A store that is away is waited for; ``MetadataFailed`` says that it refuses.
         """
         wanted = self._checked(zones)
         if name in self._logs:
@@ -245,10 +247,10 @@ class LogStandby:
             )
         standing = LogStanding(self._shared, self._log, name, wanted)
         work = (
-            standing.follow_record(),
-            standing.follow_candidates(),
-            standing.follow_session(),
-            standing.keep_standing(),
+            _in_words(name, standing.follow_record),
+            _in_words(name, standing.follow_candidates),
+            _in_words(name, standing.follow_session),
+            _in_words(name, standing.keep_standing),
         )
         self._logs[name] = standing
         self.counts.standing += 1
@@ -309,7 +311,7 @@ class LogStandby:
             due_s = loop.time()
             try:
                 async with self._gate:
-                    if not await standing.is_still_due():
+                    if not await _in_words(standing.name, standing.is_still_due):
                         continue
                     passed = standing.others if standing.wish_for_me else frozenset[str]()
                     writer = await stack.enter_async_context(
@@ -339,6 +341,12 @@ class LogStandby:
         )
 
 
+async def _in_words(name: str, work: Callable[[], Awaitable[Result]]) -> Result:
+    """Do what a turn does at the store; its errors are translated, and those of blocks are not."""
+    with boundary.translated(f"standing by for log {name}"):
+        return await work()
+
+
 @asynccontextmanager
 async def standing_by(
     shared: StandbySession,
@@ -348,9 +356,11 @@ async def standing_by(
     takeovers: int,
 ) -> AsyncIterator[LogStandby]:
     """Give a standby, until the block ends; ``shared.cluster`` is open that long."""
-    async with alongside(shared.sweep()):
-        yield LogStandby(shared, log, open_writer, drawn, takeovers=takeovers)
-    await shared.leave_all()
+    try:
+        async with alongside(shared.sweep()):
+            yield LogStandby(shared, log, open_writer, drawn, takeovers=takeovers)
+    finally:
+        await shared.leave_all()  # the session may be the client's, and outlive a block that raises
 
 
 @asynccontextmanager
@@ -361,9 +371,15 @@ async def session(
     if open_session is None:
         yield log
         return
-    store = await open_session()
+    doing = "opening a session for candidates"
+    with boundary.translated(doing):
+        store = await open_session()
     try:
-        cluster = await clusters.open_cluster(store)
+        try:
+            with boundary.translated(doing):
+                cluster = await clusters.open_cluster(store)
+        except (NotAClusterError, ForeignRootError) as error:
+            raise client_errors.ClusterNotReady(f"{doing}: {error}") from error
         if cluster.instance != log.instance:
             raise NotAClusterError(f"{cluster} is another cluster than {log}")
         yield cluster

@@ -103,6 +103,14 @@ class LogWriter:
         """The messages below this sequence are stored."""
         return self._unsent.stored
 
+    @property
+    def first_unforced(self) -> int:
+        """The messages below this sequence are on the disks of an ack quorum.
+
+        Without deferred sync that is so as soon as they are stored.
+        """
+        return self._unsent.acked
+
     async def append(self, message: LogMessage) -> int:
         """Append a message, and give its sequence; wait only while the byte budget is spent.
 

@@ -201,12 +201,20 @@ class LogWriting:
                     self._give_up(ledger, bookie)
 
     def _give_up(self, ledger: RunningLedger, bookie: BookieId) -> None:
+        """Give a member up.
+
+        A doubted one stays: it says that it has lost the ledger, and metadata must say if that was
+        deleted. A member without a successor is tried again, and given up again. It counts once.
+        """
         state = self._state
-        why = f"it is behind in log {state.name} by more than the log's rules allow"
+        ledger.writer.give_up(
+            bookie, f"it is behind in log {state.name} by more than the log's rules allow"
+        )
+        if bookie in ledger.writer.behind or state.chain.is_lacking([bookie]):
+            return
         _logger.warning("log %s: %s is given up in ledger %d", state.name, bookie, ledger.id)
         state.chain.lacks(bookie)
         state.figures.laggards_total += 1
-        ledger.writer.give_up(bookie, why)
 
     @property
     def _now_ms(self) -> int:

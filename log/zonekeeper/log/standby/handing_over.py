@@ -27,7 +27,7 @@ from zonekeeper.metadata.formats.log_record import LogRecord
 from zonekeeper.metadata.logs import log_candidates, logs
 from zonekeeper.metadata.logs.log_candidate import HandoverMark
 from zonekeeper.metadata.logs.log_candidates import LogCandidates, StandingCandidate
-from zonekeeper.metadata.store.errors import StoreError
+from zonekeeper.metadata.store.errors import NoNodeError, StoreError
 from zonekeeper.placement.base.ids import ZoneName
 
 #: How long a handover is waited for where the caller does not say it.
@@ -97,7 +97,7 @@ async def hand_over(
     limit = asyncio.timeout(timeout_s)
     try:
         async with limit:
-            await log_candidates.ask(cluster, name, mark)
+            await _ask(cluster, name, mark)
             async with log_candidates.follow(cluster, name, record.id) as looks:
                 return await _done(name, looks, mark, giver.name, taker.name)
     except TimeoutError:
@@ -110,6 +110,16 @@ async def hand_over(
         ) from None
     finally:
         await _take_back(cluster, name, token)
+
+
+async def _ask(cluster: Cluster, name: str, mark: HandoverMark) -> None:
+    try:
+        await log_candidates.ask(cluster, name, mark)
+    except NoNodeError:  # the folder of candidates went with the last one
+        raise NoStandbyWriter(
+            f"all candidates of log {name} have gone meanwhile, so none can hand it over; nothing "
+            "was changed"
+        ) from None
 
 
 async def _take_back(cluster: Cluster, name: str, token: str) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
+from weakref import WeakValueDictionary
 
 from zonekeeper.log.sessions.pausing import GrowingPause
 from zonekeeper.log.standby import candidacy
@@ -37,7 +38,6 @@ from zonekeeper.metadata.logs.log_candidates import (
     LogCandidates,
     TooManyCandidatesError,
 )
-from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.store.store import SessionId
 from zonekeeper.placement.base.ids import ZoneName
@@ -76,6 +76,10 @@ class StandbySession:
     gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(JOINS_MAX))
     #: Logs whose node is to be taken away, and when, by the loop's clock.
     left: dict[str, float] = field(default_factory=dict)
+    #: For each log: held while its node is made or taken away, so that neither crosses the other.
+    _one_at_a_time: WeakValueDictionary[str, asyncio.Lock] = field(
+        default_factory=WeakValueDictionary
+    )
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def leave(self, name: str) -> None:
@@ -98,9 +102,9 @@ class StandbySession:
         loop = asyncio.get_running_loop()
         while True:
             self._changed.clear()
-            due = [name for name, due_s in self.left.items() if due_s <= loop.time()]
-            for name in due:
-                if name in self.left:  # it may stay by now: each takes its time at the store
+            for name in tuple(self.left):
+                due_s = self.left.get(name)  # it may stay by now: each takes its time at the store
+                if due_s is not None and due_s <= loop.time():
                     await self._leave(name)
             next_s = min(self.left.values(), default=None)
             if next_s is not None:
@@ -115,12 +119,19 @@ class StandbySession:
             if self.cluster.store.session.connected:
                 await self._leave(name)
 
+    def alone(self, name: str) -> asyncio.Lock:
+        """Give what is to be held while the node of a log is made or taken away."""
+        return self._one_at_a_time.setdefault(name, asyncio.Lock())
+
     async def _leave(self, name: str) -> None:
-        due_s = self.left.get(name)
-        with suppress(StoreError):
-            await log_candidates.leave(self.cluster, name, self.candidate, self.candidacy)
-            if self.left.get(name) == due_s:  # else it was to stay, and is to leave once more
-                self.left.pop(name, None)
+        async with self.alone(name):
+            due_s = self.left.get(name)
+            if due_s is None:
+                return  # it is to stay by now
+            with suppress(StoreError):
+                await log_candidates.leave(self.cluster, name, self.candidate, self.candidacy)
+                if self.left.get(name) == due_s:  # else it was to stay, and is to leave once more
+                    self.left.pop(name, None)
 
 
 class LogStanding:
@@ -204,7 +215,7 @@ class LogStanding:
 
     async def until_due(self) -> None:
         """Wait until it is this candidate's turn to open the log."""
-        while not isinstance(self.step(), OpenLog):
+        while not self._is_due():
             await self.changed(self._version)
 
     async def is_still_due(self) -> bool:
@@ -214,7 +225,14 @@ class LogStanding:
         except UnreadableError:
             self._record = None  # ``follow_record`` says so, and looks again
             self.ring()
-        return isinstance(self.step(), OpenLog)
+        return self._is_due()
+
+    def _is_due(self) -> bool:
+        """Is it this candidate's turn to open the log, by what is seen now?
+
+        A node that was not made or confirmed for this turn may be one that is being taken away.
+        """
+        return self._stood_in is not None and isinstance(self.step(), OpenLog)
 
     def ring(self) -> None:
         """Let everything that waits look again."""
@@ -224,10 +242,7 @@ class LogStanding:
 
     def _adopt(self, record: LogRecord | None) -> None:
         if record is None:
-            raise NoLogError(
-                f"there is no log {self.name} in {self._log}: it was deleted, or never created; "
-                "its candidates stand no more"
-            )
+            raise logs.no_log(self._log, self.name, "its candidates stand no more")
         if self._log_id is None:
             self._log_id = record.id
         if record.id != self._log_id:
@@ -298,11 +313,12 @@ class LogStanding:
                     wait_s = _RETRY_S
                 else:
                     self._stood_in, self._has_stood = session.id, True
+                    self.ring()
             await self.changed(version, wait_s)
 
     async def _join(self, session: SessionId) -> None:
         shared = self._shared
-        async with shared.gate:
+        async with shared.gate, shared.alone(self.name):
             await log_candidates.stand(
                 shared.cluster, self.name, shared.candidate, self._mark(), session
             )

@@ -19,7 +19,6 @@ from zonekeeper.metadata.logs.log_cursor import (
     CursorMark,
     CursorPosition,
 )
-from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.metadata.store import update
 from zonekeeper.metadata.store.background import together
 from zonekeeper.metadata.store.store import Check, Versioned
@@ -44,7 +43,7 @@ async def open_cursor(cluster: Cluster, name: str, cursor: str, wanted: CursorMa
         where = logs.path(cluster, name)
         node = await cluster.store.get(where, sync=True)
         if node is None:
-            raise NoLogError(f"there is no log {name} in {cluster}; no cursor was made")
+            raise logs.no_log(cluster, name, "no cursor was made")
         record = _record(cluster, where, node)
         if record.id != wanted.log_id:
             raise OtherIncarnation(

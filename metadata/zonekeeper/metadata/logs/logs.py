@@ -113,12 +113,18 @@ async def create(cluster: Cluster, name: str, record: LogRecord) -> LogRecord:
     raise AssertionError("the last attempt raises")
 
 
+def no_log(cluster: Cluster, name: str, then: str = "") -> NoLogError:
+    """Give the error for a log that is not there; ``then`` says what follows from that."""
+    missing = f"there is no log {name} in {cluster}: it was deleted, or never created"
+    return NoLogError("; ".join(filter(None, (missing, then))))
+
+
 async def find(cluster: Cluster, name: str, *, sync: bool = True) -> LogRecord:
     """Read the record of a log; raises ``NoLogError``, or ``UnreadableError`` for damage."""
     where = path(cluster, name)
     node = await cluster.store.get(where, sync=sync)
     if node is None:
-        raise _no_log(cluster, name)
+        raise no_log(cluster, name)
     return _read(cluster, where, node.value)
 
 
@@ -379,7 +385,7 @@ async def _change(
 
     def decide_bytes(node: Versioned | None) -> update.Decision:
         if node is None:
-            raise _no_log(cluster, name)
+            raise no_log(cluster, name)
         before = _read(cluster, where, node.value)
         change = decide(before)
         if change.record == before:
@@ -410,7 +416,3 @@ def _pages(cluster: Cluster, where: str, change: LogChange) -> list[Write]:
 def _read(cluster: Cluster, where: str, raw: bytes) -> LogRecord:
     with stored_at(where, cluster.store.name):
         return log_record_format.parse(raw, cluster.instance)
-
-
-def _no_log(cluster: Cluster, name: str) -> NoLogError:
-    return NoLogError(f"there is no log {name} in {cluster}: it was deleted, or never created")

@@ -6,9 +6,12 @@ that follows a stream in such a block did not ask for tasks, and catches plain e
 A task group also prefers an error to a cancellation that comes at the same time (until Python
 3.13). Code that tries again after the error would then never end. Here a cancellation is never
 lost: whoever cancels a task sees it end.
+
+If several fail at once, the error that is raised has the others as notes, so a traceback shows all.
 """
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -85,13 +88,24 @@ async def alongside(*work: Coroutine[None, None, None]) -> AsyncIterator[TasksBe
         beside.cancel()
         await beside.all_ended()
         if not (isinstance(error, asyncio.CancelledError) and beside.is_interrupted):
+            _tell(error, beside.failures)
             raise
     else:
         for task in tasks:
             task.cancel()
         await beside.all_ended()
     if beside.failures:
-        raise beside.failures[0]
+        failure, *others = beside.failures
+        _tell(failure, others)
+        raise failure  # outside of the clause, which would replace the failure's own cause
+
+
+def _tell(error: BaseException, others: Iterable[BaseException]) -> None:
+    """Give the error that comes out the others as notes."""
+    for other in others:
+        if other is not error:
+            text = "".join(traceback.format_exception(other))
+            error.add_note(f"At the same time another task failed:\n{text}")
 
 
 async def together(work: Iterable[Coroutine[None, None, Result]]) -> list[Result]:

@@ -6,10 +6,10 @@ bookies or stores. The file names the source files that it was made of, with the
 them is another one now, the file says nothing, and is made anew.
 
 The names of zones and bookies are those that a command saw last (``last_seen``), and so are those
-of logs and their cursors (``seen_logs``); no store is asked. Many logs are completed part by part.
-For `zonekeeper local` they are those in the cluster's folder. A name that is new since then can be
-typed as before. Whatever cannot be read gives no names, and is no error: an error message would
-stand in the middle of the line that is typed.
+of logs, their cursors and candidates (``seen_logs``); no store is asked. Many logs are completed
+part by part. For `zonekeeper local` they are those in the cluster's folder. A name that is new
+since then can be typed as before. Whatever cannot be read gives no names, and is no error: an error
+message would stand in the middle of the line that is typed.
 """
 
 import contextlib
@@ -33,7 +33,10 @@ from zonekeeper.wire.running.page_identity import ProcessKind
 VARIABLE: Final = "_ZONEKEEPER_COMPLETE"
 _ASKS: Final = "_complete"
 _FORMAT: Final = 1
-_OF_LOGS: Final = (word_tree.LOG, word_tree.LOG_NAMESPACE, word_tree.LOG_CURSOR)
+_OF_LOGS: Final = (
+    *(word_tree.LOG, word_tree.LOG_NAMESPACE),
+    *(word_tree.LOG_CURSOR, word_tree.LOG_CANDIDATE),
+)
 #: A file with more bytes is not read.
 BYTES_MAX: Final = 4 << 20
 #: More names of logs than so many are completed part by part, as files are by their folders.
@@ -124,6 +127,8 @@ def _of_logs(place: CursorPlace, begun: str, environment: Mapping[str, str]) -> 
         return []
     if place.kind == word_tree.LOG_CURSOR:
         return seen.cursors(place.argument(word_tree.LOG) or "")
+    if place.kind == word_tree.LOG_CANDIDATE:
+        return seen.candidates(place.argument(word_tree.LOG) or "")
     if place.kind == word_tree.LOG:
         return word_tree.by_parts(seen.names, begun, LOGS_SHOWN)
     namespaces = {name.rpartition("/")[0] for name in seen.names} - {log_names.NO_NAMESPACE}

@@ -18,6 +18,7 @@ _OF_LOGS: Final = {
     "log": word_tree.LOG,
     "namespace": word_tree.LOG_NAMESPACE,
     "cursor": word_tree.LOG_CURSOR,
+    "candidate": word_tree.LOG_CANDIDATE,
 }
 _SHELLS: Final = ("bash", "zsh", "fish")
 

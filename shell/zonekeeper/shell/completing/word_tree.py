@@ -4,9 +4,9 @@
                                                     "arguments": ["zone"]}}}}}
 
 An option's value, and an argument, is one of these: a list of words; ``zone`` or ``bookie``, a name
-of the cluster; ``log``, ``log namespace`` or ``log cursor``, a name of its logs; ``runbook``;
-``file``; ``text``, for which there is no suggestion; ``none``, for an option that takes no value.
-An argument of several words is the last one and is marked by ``many``.
+of the cluster; ``log``, ``log namespace``, ``log cursor`` or ``log candidate``, a name of its
+logs; ``runbook``; ``file``; ``text``, for which there is no suggestion; ``none``, for an option
+that takes no value. An argument of several words is the last one and is marked by ``many``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,11 +21,15 @@ BOOKIE: Final = "bookie"
 LOG: Final = "log"
 LOG_NAMESPACE: Final = "log namespace"
 LOG_CURSOR: Final = "log cursor"
+LOG_CANDIDATE: Final = "log candidate"
 RUNBOOK: Final = "runbook"
 FILE: Final = "file"
 TEXT: Final = "text"
 NONE: Final = "none"
-KINDS: Final = (ZONE, BOOKIE, LOG, LOG_NAMESPACE, LOG_CURSOR, RUNBOOK, FILE, TEXT, NONE)
+KINDS: Final = (
+    *(ZONE, BOOKIE, LOG, LOG_NAMESPACE, LOG_CURSOR, LOG_CANDIDATE),
+    *(RUNBOOK, FILE, TEXT, NONE),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,9 @@ from rich.table import Table
 
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_cursor import LogCursor
+from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.metadata.commands.exits import RefusedCommand
+from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_cursor
 from zonekeeper.metadata.logs.log_cursors import NoCursorError
 from zonekeeper.placement.base.troubles import Trouble
@@ -74,7 +76,9 @@ async def held(client: LogClient, name: str, given: GivenCursor) -> LogCursor:
         raise NoCursorError(
             f"log {name} has no cursor {given.name}: see `zonekeeper log cursors`; --move makes one"
         )
-    return LogCursor(client.client, name, given.name, mark, reaching.wall_ms)
+    return LogCursor(
+        client.client, name, given.name, mark, reaching.wall_ms, client.figures.readers
+    )
 
 
 @click.command(epilog="Example: zonekeeper log cursors orders/eu-1")
@@ -193,27 +197,45 @@ async def _stands(place: Place, access: LogAccess, name: str, cursor_name: str) 
 async def _sequence_of(place: Place, access: LogAccess, name: str, to: LogPlace) -> int:
     async with log_access.connected(place, access) as client, log_access.there(place, client, name):
         reader = client.reader(name)
-        message = await log_places.first_of(reader, to)
-        if to is LogEdge.EARLIEST:
-            return (await client.record(name)).start_sequence
-        if message is None or message == await reader.latest():
-            return await reader.end()
-        return await reader.sequence_of(message)
+        match found := await log_places.found_at(reader, to):
+            case LogEdge.EARLIEST:
+                return (await client.record(name)).start_sequence
+            case LogEdge.LATEST:
+                return await reader.end()
+            case MessageId():
+                return await reader.sequence_of(found)
 
 
 async def _seek(place: Place, access: LogAccess, name: str, cursor_name: str, to: LogPlace) -> int:
     async with log_access.connected(place, access) as client, log_access.there(place, client, name):
         # The place is looked up before the cursor is taken: a wrong one changes nothing.
-        message = await log_places.first_of(client.reader(name), to)
+        found = await log_places.found_at(client.reader(name), to)
         address = log_access.address("log cursor seek")
         opened = await client.cursor(name, cursor_name, address=address)
-        if to is LogEdge.EARLIEST:
-            await opened.seek_earliest()
-        elif message is None or message == await client.reader(name).latest():
-            await opened.seek_end()
-        else:
-            await opened.seek(message)
+        await set_to(opened, client.reader(name), to, found)
         return opened.sequence
+
+
+async def set_to(
+    opened: LogCursor, reader: LogReader, to: LogPlace, found: LogEdge | MessageId
+) -> None:
+    """Set a cursor to a place that was found.
+
+    The end of the log may have gone on since a time or a sequence was found to be behind it. Then
+    the place is a message by now, and is looked up once more.
+    """
+    match found:
+        case LogEdge.EARLIEST:
+            await opened.seek_earliest()
+        case MessageId():
+            await opened.seek(found)
+        case LogEdge.LATEST:
+            await opened.seek_end()
+            if to is LogEdge.LATEST:
+                return
+            again = await log_places.found_at(reader, to)
+            if again is not LogEdge.LATEST:
+                await set_to(opened, reader, to, again)
 
 
 async def _delete(place: Place, access: LogAccess, name: str, cursor_name: str) -> None:

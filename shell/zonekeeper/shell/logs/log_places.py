@@ -70,23 +70,34 @@ class PlaceParameter(click.ParamType[LogPlace]):
         return WallTime(wall_ms)
 
 
-async def first_of(reader: LogReader, place: LogPlace) -> MessageId | None:
-    """Give the id from which on messages are read; None: from the log's beginning on."""
+async def found_at(reader: LogReader, place: LogPlace) -> LogEdge | MessageId:
+    """Look a place up: it is a message, or an end of the log."""
     match place:
-        case LogEdge.EARLIEST:
-            return await reader.earliest()
-        case LogEdge.LATEST:
-            return await reader.latest()
+        case LogEdge():
+            return place
         case MessageId():
             await reader.sequence_of(place)  # a message of the log, or an error that says why not
             return place
         case WallTime(ms=wall_ms):
             found = await reader.at_time(wall_ms)
-            return await reader.latest() if found is None else found
+            if found is None or found == await reader.latest():  # all was trimmed
+                return LogEdge.LATEST
+            return found
         case int():
             if place == await reader.end():
-                return await reader.latest()  # the next message that comes
+                return LogEdge.LATEST  # the next message that comes
             return await reader.at_sequence(place)
+
+
+async def first_of(reader: LogReader, place: LogPlace) -> MessageId | None:
+    """Give the id from which on messages are read; None: from the log's beginning on."""
+    match found := await found_at(reader, place):
+        case LogEdge.EARLIEST:
+            return await reader.earliest()
+        case LogEdge.LATEST:
+            return await reader.latest()
+        case MessageId():
+            return found
 
 
 async def end_of(reader: LogReader, place: LogPlace | None) -> int | None:

@@ -26,6 +26,8 @@ class SeenLog:
     confirmed: Mapping[LedgerId, EntryId] = dataclasses.field(default_factory=dict)
     #: A ledger without an end has another password, so no bookie was asked about it.
     wrong_password: bool = False
+    #: Ledgers without an end that another program deleted.
+    deleted: Collection[LedgerId] = ()
     #: Ledgers that are marked as under-replicated.
     marked: Collection[LedgerId] = ()
     cursors: Mapping[str, CursorMark] = dataclasses.field(default_factory=dict)
@@ -58,6 +60,7 @@ def plain(seen: SeenLog) -> dict[str, object]:
         "end": seen.end,
         "messages": seen.messages,
         "wrongPassword": seen.wrong_password,
+        "deletedLedgers": sorted(seen.deleted),
         "pages": record.next_page - record.first_page,
         "rules": _plain_rules(record.rules),
         "pendingLedgers": [one.id for one in record.unended],
@@ -212,6 +215,9 @@ def _unknown_end(seen: SeenLog) -> str:
         return "none: the log is being deleted"
     if seen.wrong_password:
         return "unknown: the open ledger has another password"
+    if seen.deleted:
+        gone = ", ".join(str(one) for one in sorted(seen.deleted))
+        return f"unknown: another program deleted ledger {gone}, so what is in it is lost"
     return "unknown: the bookies of the open ledger gave no answer"
 
 
@@ -219,6 +225,8 @@ def _pending_text(seen: SeenLog, one: LogLedger) -> str:
     confirmed = seen.confirmed.get(one.id)
     if confirmed is None and seen.record.deleting:
         return f"ledger {one.id} has no end"
+    if one.id in seen.deleted:
+        return f"ledger {one.id} has no end, and was deleted by another program"
     if confirmed is None and seen.wrong_password:
         return f"ledger {one.id} has no end, and its entries are unknown without its password"
     if confirmed is None:

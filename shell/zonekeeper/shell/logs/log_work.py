@@ -2,13 +2,13 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, TypeVar
 
-from zonekeeper.client.base.errors import TooLarge, Unauthorized
+from zonekeeper.client.base.errors import NoSuchLedger, TooLarge, Unauthorized
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.api.log_reader import LogReader, ReadMessage, ReadMessages
 from zonekeeper.log.api.log_writer import LogWriter
@@ -177,11 +177,14 @@ async def look(log: LogClient, name: str, now_ms: int, *, every: bool) -> SeenLo
     """Look at a log; ``every``: with the ledgers in pages, else with the newest ones."""
     record = await log.record(name)
     end, wrong_password, confirmed = None, False, dict[LedgerId, EntryId]()
+    deleted = frozenset[LedgerId]()
     try:
         async with asyncio.timeout(_END_S):
             if not record.deleting:
-                end = await log.reader(name).end()
-                confirmed = await _confirmed(log, record)
+                deleted = await _deleted(log, name, record)
+                if not deleted:
+                    end = await log.reader(name).end()
+                confirmed = await _confirmed(log, record, deleted)
     except Unauthorized:
         end, wrong_password = None, True
     except (Trouble, TimeoutError):
@@ -196,16 +199,37 @@ async def look(log: LogClient, name: str, now_ms: int, *, every: bool) -> SeenLo
         ledgers=kept,
         confirmed=confirmed,
         wrong_password=wrong_password,
+        deleted=deleted,
         marked=await _marked(log, kept),
         cursors=cursors,
         waited_for=await _waited_for(log, name, record, cursors, now_ms),
     )
 
 
-async def _confirmed(log: LogClient, record: LogRecord) -> dict[LedgerId, EntryId]:
+async def _deleted(log: LogClient, name: str, record: LogRecord) -> frozenset[LedgerId]:
+    """Give the ledgers without an end that are gone, although the log has them.
+
+    One that the writer has dropped since the record was read is none.
+    """
+    gone = set[LedgerId]()
+    for one in record.unended:
+        try:
+            await log.client.metadata(one.id)
+        except NoSuchLedger:
+            gone.add(one.id)
+    if not gone:
+        return frozenset()
+    return frozenset(gone & {one.id for one in (await log.record(name)).unended})
+
+
+async def _confirmed(
+    log: LogClient, record: LogRecord, deleted: Collection[LedgerId]
+) -> dict[LedgerId, EntryId]:
     """Give the last confirmed entry of each ledger without an end, as bookies tell it."""
     found = dict[LedgerId, EntryId]()
     for one in record.unended:
+        if one.id in deleted:
+            continue
         reader = await log.client.open(one.id, recover=False)
         found[one.id] = reader.last_confirmed
     return found

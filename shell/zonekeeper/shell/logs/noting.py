@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from zonekeeper.log.api.log_client import LogClient
+from zonekeeper.log.standby.handing_over import HandedOver
 from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.shell.reaching import last_seen, seen_logs
 from zonekeeper.shell.reaching.reaching import Place
@@ -19,6 +20,22 @@ def used(
 ) -> None:
     """Note that a log is there; ``cursors`` are all of its cursors, and None: not looked at."""
     _change(place, client, lambda seen: seen_logs.used(seen, name, cursors))
+
+
+def standing(place: Place, client: LogClient, name: str, candidates: Collection[str]) -> None:
+    """Note all candidates of a log."""
+    _change(place, client, lambda seen: seen_logs.used(seen, name, candidates=candidates))
+
+
+def handed_over(place: Place, client: LogClient, name: str, done: HandedOver) -> None:
+    """Note that a log has the two candidates of a handover."""
+    _change(
+        place,
+        client,
+        lambda seen: seen_logs.used(
+            seen, name, candidates={*seen.candidates(name), done.giver, done.taker}
+        ),
+    )
 
 
 def cursor_used(place: Place, client: LogClient, name: str, cursor: str) -> None:

@@ -8,9 +8,7 @@ under way. A handover that was begun and not done gives 1, and the message says 
 import click
 
 from zonekeeper.log.standby.handing_over import TIMEOUT_S, HandedOver, SeenCandidate
-from zonekeeper.metadata.commands.exits import RefusedCommand
-from zonekeeper.metadata.logs.logs import NoLogError
-from zonekeeper.shell.logs import log_access
+from zonekeeper.shell.logs import log_access, noting
 from zonekeeper.shell.logs.log_options import NAME, DurationParameter
 from zonekeeper.shell.reaching import reaching
 from zonekeeper.shell.reaching.reaching import Place
@@ -88,16 +86,17 @@ def _plain(one: SeenCandidate) -> dict[str, object]:
 
 
 async def _candidates(place: Place, name: str) -> list[SeenCandidate]:
-    async with log_access.connected(place, None) as client:
-        try:
-            return await client.candidates(name)
-        except NoLogError as error:
-            raise RefusedCommand(str(error)) from None
+    async with log_access.connected(place) as client, log_access.there(place, client, name):
+        found = await client.candidates(name)
+        noting.standing(place, client, name, [one.name for one in found])
+        return found
 
 
 async def _handover(place: Place, name: str, to: str, timeout_s: float) -> HandedOver:
-    async with log_access.connected(place, None, lasting=True) as client:
-        try:
-            return await client.handover(name, to, timeout_s=timeout_s)
-        except NoLogError as error:
-            raise RefusedCommand(str(error)) from None
+    async with (
+        log_access.connected(place, lasting=True) as client,
+        log_access.there(place, client, name),
+    ):
+        done = await client.handover(name, to, timeout_s=timeout_s)
+        noting.handed_over(place, client, name, done)
+        return done

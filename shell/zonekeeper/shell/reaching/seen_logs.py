@@ -5,8 +5,9 @@ It serves completion, which asks no store. There is one file for each metadata a
     $XDG_CACHE_HOME/zonekeeper/logs/<digest of the address>.json
 
     {"format":1, "instance":"…", "store":"zk://…",
-     "logs":[{"name":"orders/eu-1", "cursors":["billing"]}, …]}      the ones used last come first
+     "logs":[{"name":"orders/eu-1", "cursors":["billing"], "candidates":["host-1"]}, …]}
 
+The logs used last come first. A log without known candidates has no such field.
 A cluster may have 100,000 logs, and the file has ``LOGS_MAX`` of them at most. So a name that is
 not in the file may exist all the same. As with ``last_seen`` the file is a record, is replaced in
 one step, and is readable by its owner alone. A file that is missing, damaged, too large, or of
@@ -21,23 +22,24 @@ from typing import Final
 
 from zonekeeper.metadata.formats import log_names, records
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
-from zonekeeper.metadata.logs import log_cursor
+from zonekeeper.metadata.logs import log_candidate, log_cursor
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.shell.reaching import last_seen
 
 #: The file has at most so many logs: those that were used last.
 LOGS_MAX: Final = 1_000
-#: The file has at most so many cursors of a log.
+#: The file has at most so many cursors of a log, and so many candidates.
 CURSORS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLog:
-    """A log that a command saw, and its cursors as far as one saw them."""
+    """A log that a command saw, and its cursors and candidates as far as one saw them."""
 
     name: str
     cursors: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,14 @@ class SeenLogs:
 
     def cursors(self, name: str) -> Sequence[str]:
         """Give the known cursors of a log."""
-        return next((one.cursors for one in self.logs if one.name == name), ())
+        return self._of(name).cursors
+
+    def candidates(self, name: str) -> Sequence[str]:
+        """Give the known candidates of a log."""
+        return self._of(name).candidates
+
+    def _of(self, name: str) -> KnownLog:
+        return next((one for one in self.logs if one.name == name), KnownLog(name=name))
 
 
 # ── the format ──
@@ -66,7 +75,14 @@ class SeenLogs:
 
 def render(seen: SeenLogs) -> bytes:
     """Give the bytes of the file."""
-    logs: list[Plain] = [{"name": one.name, "cursors": [*one.cursors]} for one in seen.logs]
+    logs: list[Plain] = [
+        {
+            "name": one.name,
+            "cursors": [*one.cursors],
+            **({"candidates": [*one.candidates]} if one.candidates else {}),
+        }
+        for one in seen.logs
+    ]
     data: dict[str, Plain] = {"store": seen.store, "logs": logs}
     return records.render(data, seen.instance)
 
@@ -88,15 +104,20 @@ def parse(raw: bytes, store: str) -> SeenLogs:
 
 
 def _log(data: Mapping[str, Plain]) -> KnownLog | None:
-    name, cursors = data.get("name"), data.get("cursors")
+    name = data.get("name")
     if not isinstance(name, str) or not _fits(log_names.check, name):
         return None
-    known = [
-        one
-        for one in (cursors if isinstance(cursors, list) else ())
-        if isinstance(one, str) and _fits(log_cursor.check_name, one)
-    ]
-    return KnownLog(name=name, cursors=tuple(known[:CURSORS_MAX]))
+    return KnownLog(
+        name=name,
+        cursors=_names(data.get("cursors"), log_cursor.check_name),
+        candidates=_names(data.get("candidates"), log_candidate.check_name),
+    )
+
+
+def _names(given: Plain, check: Callable[[str], None]) -> tuple[str, ...]:
+    names = given if isinstance(given, list) else ()
+    known = [one for one in names if isinstance(one, str) and _fits(check, one)]
+    return tuple(known[:CURSORS_MAX])
 
 
 def _fits(check: Callable[[str], None], name: str) -> bool:
@@ -110,8 +131,15 @@ def _fits(check: Callable[[str], None], name: str) -> bool:
 # ── what is remembered ──
 
 
-def used(seen: SeenLogs, name: str, cursors: Collection[str] | None = None) -> SeenLogs:
-    """Note that a log was used; ``cursors`` are all of its cursors, and None: not looked at.
+def used(
+    seen: SeenLogs,
+    name: str,
+    cursors: Collection[str] | None = None,
+    candidates: Collection[str] | None = None,
+) -> SeenLogs:
+    """Note that a log was used.
+
+    ``cursors`` and ``candidates`` are all that it has; None: they were not looked at.
 
     A log of the newer half stays where it is, so that a program that uses a few logs again and
     again does not write the file each time.
@@ -119,7 +147,9 @@ def used(seen: SeenLogs, name: str, cursors: Collection[str] | None = None) -> S
     old = next((one for one in seen.logs if one.name == name), KnownLog(name=name))
     new = old
     if cursors is not None:
-        new = KnownLog(name=name, cursors=tuple(sorted(cursors)[:CURSORS_MAX]))
+        new = replace(new, cursors=tuple(sorted(cursors)[:CURSORS_MAX]))
+    if candidates is not None:
+        new = replace(new, candidates=tuple(sorted(candidates)[:CURSORS_MAX]))
     if name in seen.names[: LOGS_MAX // 2]:
         return replace(seen, logs=tuple(new if one is old else one for one in seen.logs))
     others = [one for one in seen.logs if one is not old]
