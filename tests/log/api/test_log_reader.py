@@ -32,7 +32,7 @@ from zonekeeper.log.api.log_reader import ReadMessage
 from zonekeeper.log.base.errors import LogDamaged, LogTrimmed, NotInLog
 from zonekeeper.log.formats import batches, openings
 from zonekeeper.log.formats.openings import ChainedOpening, Predecessor
-from zonekeeper.log.sessions import chain
+from zonekeeper.log.sessions import chain, locating
 from zonekeeper.metadata.formats.log_record import (
     LogClaim,
     LogDeleting,
@@ -397,3 +397,32 @@ async def outcome(work: Coroutine[None, None, list[int]]) -> str:
     except Trouble as error:
         return type(error).__name__
     return "nothing"
+
+
+@pytest.mark.parametrize(
+    ("is_trimmed", "said"), [(True, LogTrimmed), (False, LogDamaged)], ids=["trimmed", "deleted"]
+)
+@played()
+async def test_a_ledger_that_goes_while_it_is_read_says_why(
+    lab: Lab, said: type[Trouble], *, is_trimmed: bool
+) -> None:
+    """Its bookies are silent, so the reader looks it up again, and finds no metadata."""
+    await create(lab, SHORT)
+    await fill(lab, 0, 35, "writer")
+    async with lab.client("owner") as owner, lab.client("reader") as client:
+        record = await logs.find(client.cluster, NAME)
+        first = record.ledgers[0].id
+
+        async def reads() -> None:
+            async with locating.reading(client, NAME, first, record.id) as reader:
+                if is_trimmed:
+                    log = LogClient(owner, Surroundings(random.Random(1), WallClock()))
+                    await log.trim(NAME, 30)
+                else:
+                    await owner.delete(first)
+                for bookie in reader.metadata.bookies:
+                    await lab.machines[bookie].crash()
+                await locating.batch_of(reader, EntryId(1))
+
+        with pytest.raises(said, match=f"ledger {first}"):
+            await reads()

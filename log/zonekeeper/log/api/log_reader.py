@@ -224,29 +224,23 @@ class LogReader:
         self, record: LogRecord, ledger: LogLedger, start: MessageId | None, *, follow: bool
     ) -> AsyncGenerator[ReadMessages, None]:
         """Give the batches of one ledger."""
-        reader = await locating.reader_of(self._client, self.name, ledger.id, record.id)
-        first = EntryId(locating.OPENING_ENTRY + 1)
-        if start is not None and start.ledger == ledger.id:
-            first = max(first, start.entry)
-        if ledger.end is None and not await self._is_part(record, ledger, reader, follow=follow):
-            return
-        async with aclosing(self._entries(ledger, reader, first, follow=follow)) as entries:
-            async for entry in entries:
-                if locating.is_manifest(ledger, entry.entry_id, entry.payload):
-                    continue  # it says which attempts came in before, and has no message
-                one = _read_messages(ledger, entry)
-                if start is not None and (start.ledger, start.entry) == (one.ledger, one.entry):
-                    one = ReadMessages(
-                        ledger=one.ledger,
-                        entry=one.entry,
-                        sequence=one.sequence,
-                        batch=one.batch,
-                        first=start.index,
-                    )
-                if len(one) > 0:
-                    self._figures.messages[self._key] += len(one)
-                    self._figures.bytes[self._key] += len(entry.payload)
-                    yield one
+        async with locating.reading(self._client, self.name, ledger.id, record.id) as reader:
+            first = EntryId(locating.OPENING_ENTRY + 1)
+            if start is not None and start.ledger == ledger.id:
+                first = max(first, start.entry)
+            if ledger.end is None and not await self._is_part(
+                record, ledger, reader, follow=follow
+            ):
+                return
+            async with aclosing(self._entries(ledger, reader, first, follow=follow)) as entries:
+                async for entry in entries:
+                    if locating.is_manifest(ledger, entry.entry_id, entry.payload):
+                        continue  # it says which attempts came in before, and has no message
+                    one = _read_messages(ledger, entry, start)
+                    if len(one) > 0:
+                        self._figures.messages[self._key] += len(one)
+                        self._figures.bytes[self._key] += len(entry.payload)
+                        yield one
 
     async def _is_part(
         self, record: LogRecord, ledger: LogLedger, reader: Reader, *, follow: bool
@@ -303,12 +297,15 @@ class LogReader:
                     return
 
 
-def _read_messages(ledger: LogLedger, entry: Entry) -> ReadMessages:
+def _read_messages(ledger: LogLedger, entry: Entry, start: MessageId | None) -> ReadMessages:
+    """Give the messages of an entry, those before the start left out."""
     batch = locating.parsed(ledger.id, entry.entry_id, bytes(entry.payload))
     assert ledger.sequence is not None, "a ledger is read after the one before it has ended"
+    is_first = start is not None and (start.ledger, start.entry) == (ledger.id, entry.entry_id)
     return ReadMessages(
         ledger=ledger.id,
         entry=entry.entry_id,
         sequence=ledger.sequence + batch.place,
         batch=batch,
+        first=start.index if start is not None and is_first else 0,
     )

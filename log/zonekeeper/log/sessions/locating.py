@@ -9,8 +9,8 @@ logs translates them.
 """
 
 import hmac
-from collections.abc import Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Final
 
@@ -38,12 +38,17 @@ from zonekeeper.placement.base.ids import EntryId, LedgerId
 OPENING_ENTRY: Final = EntryId(0)
 
 
-async def reader_of(
+@asynccontextmanager
+async def reading(
     client: Client, name: str, ledger_id: LedgerId, log_id: str | None = None
-) -> Reader:
-    """Open a ledger for reading, beside its writer; raises ``LogTrimmed`` if it was trimmed."""
+) -> AsyncIterator[Reader]:
+    """Open a ledger for reading, beside its writer.
+
+    Raises ``LogTrimmed`` if it was trimmed before the end of the block, and ``LogDamaged`` if the
+    log has it and it was deleted.
+    """
     try:
-        return await client.open(ledger_id, recover=False)
+        yield await client.open(ledger_id, recover=False)
     except client_errors.NoSuchLedger as error:
         await check_kept(client, name, ledger_id, log_id)
         raise LogDamaged(
@@ -235,16 +240,16 @@ async def _first(
     is_before: Callable[[MessageBatch], bool],
 ) -> tuple[EntryId, MessageBatch] | None:
     """Give the first batch of a ledger for which ``is_before`` is false; None: there is none."""
-    reader = await reader_of(client, name, ledger.id)
-    low, high = OPENING_ENTRY + 1, await last_of(record, ledger, reader) + 1
-    found = None
-    while low < high:
-        middle = (low + high) // 2
-        batch = await batch_of_log(ledger, reader, EntryId(middle))
-        if batch is None:
-            high = middle  # a manifest, which is the last entry
-        elif is_before(batch):
-            low = middle + 1
-        else:
-            high, found = middle, (EntryId(middle), batch)
+    async with reading(client, name, ledger.id, record.id) as reader:
+        low, high = OPENING_ENTRY + 1, await last_of(record, ledger, reader) + 1
+        found = None
+        while low < high:
+            middle = (low + high) // 2
+            batch = await batch_of_log(ledger, reader, EntryId(middle))
+            if batch is None:
+                high = middle  # a manifest, which is the last entry
+            elif is_before(batch):
+                low = middle + 1
+            else:
+                high, found = middle, (EntryId(middle), batch)
     return found

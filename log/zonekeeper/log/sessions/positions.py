@@ -26,13 +26,13 @@ async def sequence_of(client: Client, name: str, record: LogRecord, message: Mes
         raise locating.foreign(name, message)
     may_come = ledger.end is None and message.entry > locating.OPENING_ENTRY
     if ledger.sequence is not None:
-        reader = await locating.reader_of(client, name, ledger.id, record.id)
-        last = await locating.last_of(record, ledger, reader)
-        if locating.OPENING_ENTRY < message.entry <= last:
-            may_come = False
-            batch = await locating.batch_of_log(ledger, reader, message.entry)
-            if batch is not None and message.index < len(batch):
-                return ledger.sequence + batch.place + message.index
+        async with locating.reading(client, name, ledger.id, record.id) as reader:
+            last = await locating.last_of(record, ledger, reader)
+            if locating.OPENING_ENTRY < message.entry <= last:
+                may_come = False
+                batch = await locating.batch_of_log(ledger, reader, message.entry)
+                if batch is not None and message.index < len(batch):
+                    return ledger.sequence + batch.place + message.index
     lacking = NotInLog(
         f"log {name} has no message {message}: ledger {ledger.id} has no such message, or not yet; "
         "nothing was read or changed"
@@ -53,12 +53,13 @@ async def end_of(client: Client, name: str, record: LogRecord) -> tuple[MessageI
         if ledger.end is not None:
             after = MessageId(ledger.id, EntryId(ledger.end.last_entry + 1), 0)
             return _not_before_start(record, after, ledger.sequence + ledger.end.messages)
-        reader = await locating.reader_of(client, name, ledger.id, record.id)
-        last = await locating.last_of(record, ledger, reader)
-        if last > locating.OPENING_ENTRY:
-            batch = await locating.batch_of(reader, last)
-            after = MessageId(ledger.id, EntryId(last + 1), 0)
-            return _not_before_start(record, after, ledger.sequence + batch.place + len(batch))
+        async with locating.reading(client, name, ledger.id, record.id) as reader:
+            last = await locating.last_of(record, ledger, reader)
+            if last > locating.OPENING_ENTRY:
+                batch = await locating.batch_of(reader, last)
+                after = MessageId(ledger.id, EntryId(last + 1), 0)
+                sequence = ledger.sequence + batch.place + len(batch)
+                return _not_before_start(record, after, sequence)
     return record.start, record.start_sequence
 
 

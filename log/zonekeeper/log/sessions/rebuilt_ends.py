@@ -93,17 +93,17 @@ def _noted(record: LogRecord, manifest: Manifest) -> LogRecord:
 
 
 async def _closed(client: Client, name: str, one: FoundLedger) -> ClosedLedger:
-    reader = await locating.reader_of(client, name, one.id)
-    closed = ClosedLedger(
-        last_entry=one.last_entry, size_bytes=reader.metadata.length, opening=one.opening
-    )
-    if one.last_entry == locating.OPENING_ENTRY:
-        return closed
-    return replace(
-        closed,
-        first=await locating.batch_of(reader, _FIRST_BATCH),
-        last=await locating.batch_of(reader, one.last_entry),
-    )
+    async with locating.reading(client, name, one.id) as reader:
+        closed = ClosedLedger(
+            last_entry=one.last_entry, size_bytes=reader.metadata.length, opening=one.opening
+        )
+        if one.last_entry == locating.OPENING_ENTRY:
+            return closed
+        return replace(
+            closed,
+            first=await locating.batch_of(reader, _FIRST_BATCH),
+            last=await locating.batch_of(reader, one.last_entry),
+        )
 
 
 async def _read_end(
@@ -115,14 +115,15 @@ async def _read_end(
     messages: int,
 ) -> LogLedgerEnd:
     """Give the end of the last ledger, whose last batch is in an entry; check its messages."""
-    reader = await locating.reader_of(client, name, ledger_id)
     before = record.ledgers[-2].end if len(record.ledgers) > 1 else None
     first_ms = last_ms = 0 if before is None else before.last_ms
     held = 0
-    if last >= _FIRST_BATCH:
-        first: MessageBatch = await locating.batch_of(reader, _FIRST_BATCH)
-        ending: MessageBatch = await locating.batch_of(reader, last)
-        first_ms, last_ms, held = first.wall_ms, ending.wall_ms, ending.place + len(ending)
+    async with locating.reading(client, name, ledger_id) as reader:
+        size_bytes = reader.metadata.length
+        if last >= _FIRST_BATCH:
+            first: MessageBatch = await locating.batch_of(reader, _FIRST_BATCH)
+            ending: MessageBatch = await locating.batch_of(reader, last)
+            first_ms, last_ms, held = first.wall_ms, ending.wall_ms, ending.place + len(ending)
     if held != messages:
         raise LogDamaged(
             f"ledger {ledger_id} of log {name} has {held} messages, and the manifest of its batch "
@@ -130,7 +131,7 @@ async def _read_end(
         )
     return LogLedgerEnd(
         last_entry=last,
-        size_bytes=reader.metadata.length,
+        size_bytes=size_bytes,
         messages=messages,
         first_ms=first_ms,
         last_ms=last_ms,
