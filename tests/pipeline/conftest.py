@@ -1,16 +1,30 @@
 """One Spark session and one cluster for all tests that ask for them: both take seconds to start."""
 
+import asyncio
 import logging
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline import local
 from tests.support import java_runtime
+from tests.support.bookie_processes import make_cluster
 from zonekeeper.client.api import blocking
-from zonekeeper.pipeline.source import LedgerSource
+from zonekeeper.pipeline.source.data_source import LedgerSource
+from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.policy.rules import PlacementRules, Policy
+
+
+@pytest.fixture
+def pipeline_root(tmp_path: Path) -> str:
+    """A root with a policy and no bookie; gives the metadata's address."""
+    uri = f"sqlite://{tmp_path / 'meta.db'}"
+    zones = (ZoneName("a"), ZoneName("b"), ZoneName("c"))
+    asyncio.run(make_cluster(uri, Policy(placement=PlacementRules(zones=zones))))
+    return uri
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from tests.support.checkout_root import ROOT
 from zonekeeper.bookie.life import settings as of_bookie
 from zonekeeper.metadata.stores import settings as of_cluster
 from zonekeeper.operator.run import settings as of_operator
-from zonekeeper.pipeline import options as of_pipeline
+from zonekeeper.pipeline.reading import options as of_pipeline
 from zonekeeper.placement.base.settings import Setting
 from zonekeeper.replication.run import settings as of_autorecovery
 

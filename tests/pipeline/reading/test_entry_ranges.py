@@ -6,9 +6,9 @@ import itertools
 import pytest
 
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
-from zonekeeper.pipeline import entry_ranges
-from zonekeeper.pipeline.entry_ranges import PARTITION_BYTES_AIM, NotReadable
-from zonekeeper.pipeline.options import PARTITIONS_MAX, ReadOptions
+from zonekeeper.pipeline.reading import entry_ranges
+from zonekeeper.pipeline.reading.entry_ranges import PARTITION_BYTES_AIM, NotReadable
+from zonekeeper.pipeline.reading.options import PARTITIONS_MAX, ReadOptions
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 

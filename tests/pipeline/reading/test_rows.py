@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from zonekeeper.pipeline import rows
-from zonekeeper.pipeline.rows import BATCH_BYTES_MAX, BadSchemaError
+from zonekeeper.pipeline.reading import rows
+from zonekeeper.pipeline.reading.rows import BATCH_BYTES_MAX, BadSchemaError
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.formats.entries import ID_END, Entry
 

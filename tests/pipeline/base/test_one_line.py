@@ -9,7 +9,8 @@ import pytest
 
 from zonekeeper import pipeline
 from zonekeeper.client.base.errors import NoSuchLedger, Unauthorized
-from zonekeeper.pipeline import one_line, options
+from zonekeeper.pipeline.base import one_line
+from zonekeeper.pipeline.reading import options
 from zonekeeper.placement.base.fields import InvalidFieldsError
 from zonekeeper.placement.base.troubles import Trouble
 

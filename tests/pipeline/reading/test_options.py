@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
-from zonekeeper.pipeline import options
-from zonekeeper.pipeline.options import ReadOptions
+from zonekeeper.pipeline.reading import options
+from zonekeeper.pipeline.reading.options import ReadOptions
 from zonekeeper.placement.base.fields import InvalidFieldsError
 from zonekeeper.placement.base.ids import LedgerId
 

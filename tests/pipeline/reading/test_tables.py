@@ -5,8 +5,8 @@ import json
 import pytest
 from pyspark.sql.types import StructType
 
-from zonekeeper.pipeline import rows, tables
-from zonekeeper.pipeline.source import LedgerReader, LedgerSource
+from zonekeeper.pipeline.reading import rows, tables
+from zonekeeper.pipeline.source.data_source import LedgerReader, LedgerSource
 
 URI = "sqlite:///srv/meta.db"
 #: What Spark 4.3 gives the source when a table is created.

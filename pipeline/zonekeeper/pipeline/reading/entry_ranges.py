@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
-from zonekeeper.pipeline.options import PARTITIONS_MAX, ReadOptions
+from zonekeeper.pipeline.reading.options import PARTITIONS_MAX, ReadOptions
 from zonekeeper.placement.base.troubles import Refusal
 
 #: One task reads about this many bytes, unless the number of tasks is given.

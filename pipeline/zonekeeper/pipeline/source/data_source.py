@@ -15,9 +15,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from zonekeeper.client.api import blocking
-from zonekeeper.pipeline import entry_ranges, one_line, options, rows, tables
-from zonekeeper.pipeline.options import ReadOptions
-from zonekeeper.pipeline.rows import RecordBatch
+from zonekeeper.pipeline.base import one_line
+from zonekeeper.pipeline.reading import entry_ranges, options, rows, tables
+from zonekeeper.pipeline.reading.options import ReadOptions
+from zonekeeper.pipeline.reading.rows import RecordBatch
 
 
 class LedgerSource(DataSource):
