@@ -28,6 +28,7 @@ from typing import Final, TypeAlias
 
 from zonekeeper.client.api import blocking as blocking_client
 from zonekeeper.client.api import loop_thread
+from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.errors import ClientEnded
@@ -45,6 +46,8 @@ _Key: TypeAlias = tuple[str, ClientConfig]
 class KeptClient:
     """A connected client, with both faces."""
 
+    #: For what runs on the loop, by ``calls``.
+    awaited: Client
     ledgers: blocking_client.Client
     logs: blocking_logs.BlockingLogs
     calls: Calls
@@ -67,6 +70,7 @@ def connect(metadata: str, config: ClientConfig) -> Iterator[KeptClient]:
     """Give a client with both faces, until the block ends."""
     with loop_thread.opened(log_client.connect(metadata, config)) as (opened, calls):
         yield KeptClient(
+            awaited=opened.client,
             ledgers=blocking_client.Client(opened.client, calls),
             logs=blocking_logs.BlockingLogs(opened, calls),
             calls=calls,
@@ -143,6 +147,11 @@ class KeptClients:
 _KEPT: Final = KeptClients()
 os.register_at_fork(after_in_child=_KEPT.forked)
 atexit.register(_KEPT.close)
+
+
+def kept(metadata: str, config: ClientConfig | None = None) -> KeptClient:
+    """Give this worker's client for a metadata address, with its loop; do not close it."""
+    return _KEPT.get(metadata, config)
 
 
 def client(metadata: str, config: ClientConfig | None = None) -> blocking_client.Client:

@@ -41,7 +41,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedWindow:
-    """Some entries of a finished fragment, which have one write set, and what is wrong with them."""
+    """Some entries of a finished fragment that have one write set, and what is wrong with them."""
 
     #: The first entry of the fragment.
     fragment: EntryId

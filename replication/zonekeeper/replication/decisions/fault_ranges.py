@@ -1,4 +1,4 @@
-"""Faults of copies, put together to ranges: a bookie that lacks a million entries is one line. Pure.
+"""Faults of copies as ranges: a bookie that lacks a million entries is one line. Pure.
 
 A range has the entries of one fault on one bookie that follow each other in a stripe. Windows are
 added in the order in which a fragment is read. Each fault that was added is in exactly one range.

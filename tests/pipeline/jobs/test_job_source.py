@@ -1,0 +1,110 @@
+"""A job's plan and its tasks, without Spark: every ledger once, in whatever task."""
+
+import asyncio
+import dataclasses
+import pickle
+from collections.abc import Sequence
+
+import pytest
+from pyspark.sql.types import StructType
+
+from tests.replication.decisions.test_what_if import ledger
+from zonekeeper import pipeline
+from zonekeeper.metadata.cluster.cluster import open_cluster
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.pipeline.base import worker_client
+from zonekeeper.pipeline.jobs.job_source import JobReader, Row
+from zonekeeper.pipeline.jobs.placement_audit import PlacementAuditSource
+from zonekeeper.placement.base.ids import LedgerId
+
+IDS = [0, 1, 9_999, 10_000, 123_456_789, 2**31 - 1, 9 << 32, 2**63 - 1]
+DAMAGED = 5
+
+
+@pytest.fixture
+def address(pipeline_root: str) -> str:
+    """A root with ledgers, one of which cannot be read."""
+
+    async def filled() -> None:
+        store = await open_store(pipeline_root, must_exist=True)
+        try:
+            cluster = await open_cluster(store)
+            for one in IDS:
+                metadata = dataclasses.replace(ledger("a-0", "b-0", "c-0"), create_token=one + 1)
+                await ledgers.create(cluster, metadata, ledger_id=LedgerId(one))
+            path = ledgers.path(cluster, LedgerId(DAMAGED))
+            await store.create(path, b"garbage", make_parents=True)
+        finally:
+            await store.close()
+
+    asyncio.run(filled())
+    return pipeline_root
+
+
+def planned(address: str, **options: str) -> JobReader:
+    source = PlacementAuditSource({"metadata": address, **options})
+    sent = pickle.dumps(source.reader(schema=StructType()))
+    reader = pickle.loads(sent)
+    assert isinstance(reader, JobReader)
+    return reader
+
+
+def given(reader: JobReader) -> list[Sequence[Row]]:
+    """Give the rows of each task."""
+    try:
+        return [list(reader.read(partition)) for partition in reader.partitions()]
+    finally:
+        worker_client._KEPT.close()
+
+
+def test_every_ledger_is_in_exactly_one_task(address: str) -> None:
+    tasks = given(planned(address, **{"ledgers-per-task": "2"}))
+
+    assert len(tasks) == 5
+    assert [[row[0] for row in rows] for rows in tasks] == [
+        [0, 1],
+        [DAMAGED, 9_999],
+        [10_000, 123_456_789],
+        [2**31 - 1, 9 << 32],
+        [2**63 - 1],
+    ]
+    damaged = tasks[1][0]
+    assert damaged[1] is None
+    assert "garbage" not in str(damaged[-1])
+    assert str(DAMAGED) in str(damaged[-1])
+
+
+def test_only_the_wanted_ledgers_are_looked_at(address: str) -> None:
+    assert [row[0] for rows in given(planned(address, ledgers="6-10000")) for row in rows] == [
+        *(9_999, 10_000)
+    ]
+    assert given(planned(address, ledgers="77")) == [[]]
+
+
+def test_a_ledger_that_is_made_after_the_plan_is_in_one_task_as_well(address: str) -> None:
+    reader = planned(address, **{"ledgers-per-task": "3"})
+
+    async def one_more() -> None:
+        store = await open_store(address, must_exist=True)
+        cluster = await open_cluster(store)
+        metadata = dataclasses.replace(ledger("a-0", "b-0", "c-0"), create_token=1)
+        await ledgers.create(cluster, metadata, ledger_id=LedgerId(777))
+        await store.close()
+
+    asyncio.run(one_more())
+    seen = [row[0] for rows in given(reader) for row in rows]
+    assert seen == [*IDS[:2], DAMAGED, 777, *IDS[2:]]
+
+
+def test_a_task_that_runs_again_gives_the_same_rows(address: str) -> None:
+    reader = planned(address)
+    assert given(reader) == given(reader)
+
+
+def test_what_cannot_be_planned_is_told_in_one_line(address: str) -> None:
+    with pytest.raises(pipeline.NotRead, match="ledgers-per-task"):
+        planned(address, **{"ledgers-per-task": "none"})
+    with pytest.raises(pipeline.NotRead, match="no such file") as refused:
+        planned("sqlite:///nowhere/meta.db")
+    assert len(str(refused.value).splitlines()) == 1
