@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from zonekeeper.pipeline.base.one_line import NotRead
     from zonekeeper.pipeline.jobs.placement_audit import placement_audit
     from zonekeeper.pipeline.jobs.replica_audit import replica_audit
+    from zonekeeper.pipeline.jobs.zone_report import zone_report
     from zonekeeper.pipeline.source.data_source import LedgerSource
 
-__all__ = ("LedgerSource", "NotRead", "placement_audit", "replica_audit")
+__all__ = ("LedgerSource", "NotRead", "placement_audit", "replica_audit", "zone_report")
 
 _HOMES: Final = {
     "LedgerSource": "zonekeeper.pipeline.source.data_source",
     "NotRead": "zonekeeper.pipeline.base.one_line",
     "placement_audit": "zonekeeper.pipeline.jobs.placement_audit",
     "replica_audit": "zonekeeper.pipeline.jobs.replica_audit",
+    "zone_report": "zonekeeper.pipeline.jobs.zone_report",
 }
 
 if not TYPE_CHECKING:  # with a module __getattr__, a type checker would accept any name

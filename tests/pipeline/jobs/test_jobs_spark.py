@@ -14,7 +14,8 @@ from tests.pipeline.jobs import planted
 from zonekeeper import pipeline
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.pipeline.base import worker_client
-from zonekeeper.pipeline.jobs import command_line, job_output, placement_audit, replica_audit
+from zonekeeper.pipeline.jobs import command_line, placement_audit, replica_audit
+from zonekeeper.pipeline.planning import job_output
 from zonekeeper.replication.decisions.copies import Fault
 
 pytestmark = pytest.mark.spark
@@ -114,7 +115,9 @@ def test_each_fragment_is_audited_and_written_in_each_format(
         "bookie": 6,
     }
     lines = [
-        row for part in (tmp_path / "rows.csv").glob("*.csv") for row in csv.DictReader(part.open())
+        row
+        for part in (tmp_path / "rows.csv").glob("*.csv")
+        for row in csv.DictReader(part.read_text().splitlines())
     ]
     assert sorted(int(row["ledger"]) for row in lines) == expected
     assert len(json.loads(lines[0]["losses"])) in (9, 15)

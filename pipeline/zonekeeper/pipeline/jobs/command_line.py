@@ -32,16 +32,11 @@ from pyspark.storagelevel import StorageLevel
 
 from zonekeeper.client.api import blocking
 from zonekeeper.pipeline.base import one_line
-from zonekeeper.pipeline.jobs import (
-    job_options,
-    job_output,
-    job_progress,
-    placement_audit,
-    replica_audit,
-)
-from zonekeeper.pipeline.jobs.job_options import JobOptions
-from zonekeeper.pipeline.jobs.job_outcome import JobOutcome
-from zonekeeper.pipeline.jobs.job_progress import JobProgress
+from zonekeeper.pipeline.jobs import placement_audit, replica_audit, zone_report
+from zonekeeper.pipeline.planning import job_options, job_output, job_progress
+from zonekeeper.pipeline.planning.job_options import JobOptions
+from zonekeeper.pipeline.planning.job_outcome import JobOutcome
+from zonekeeper.pipeline.planning.job_progress import JobProgress
 from zonekeeper.placement.base.settings import Setting
 from zonekeeper.placement.base.troubles import Refusal, Trouble
 
@@ -77,6 +72,10 @@ class Job:
     outcome: Callable[[DataFrame], JobOutcome]
     #: The rows that are written, of those that the outcome is made of.
     kept: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    #: The endings of what can be written.
+    endings: tuple[str, ...] = job_output.TABLES
+    #: Makes the page of HTML, if the job has one.
+    page: Callable[[DataFrame, str, JobOptions], str] | None = None
     #: For a job that waits: says for what.
     held: Callable[[JobOptions], AbstractContextManager[Held]] = lambda _: nullcontext(_nothing)
 
@@ -97,6 +96,15 @@ JOBS: Final = (
         outcome=replica_audit.outcome,
         kept=replica_audit.without_readings,
         held=replica_audit.held,
+    ),
+    Job(
+        name="zone-report",
+        help="What zones, upgrade domains and bookies hold, and what the loss of each costs.",
+        settings=zone_report.ZoneReportSource.SETTINGS,
+        frame=zone_report.zone_report,
+        outcome=zone_report.outcome,
+        endings=(*job_output.TABLES, job_output.HTML),
+        page=zone_report.page,
     ),
 )
 
@@ -134,13 +142,16 @@ def of_spark(text: str) -> str:
 
 def _run(words: Sequence[str]) -> int:
     given = vars(_parser().parse_args(words))
-    job = next(one for one in JOBS if one.name == given.pop("job"))
+    name = given.pop("job")
+    job = next(one for one in JOBS if one.name == name)
     master, quiet, outputs = given.pop("master"), given.pop("quiet"), given.pop("output")
     log_level = given.pop("log_level")
     texts = {name.replace("_", "-"): text for name, text in given.items() if text is not None}
     options = job_options.parse(texts, job.settings)
     for path in outputs:
-        job_output.ending(path, job_output.TABLES)
+        job_output.ending(path, job.endings)
+        if path.endswith(job_output.HTML):
+            job_output.check_no_file(path)
     check_java(os.environ)
     with blocking.connect(options.metadata, options.config):
         pass  # a cluster that is away is told now, in one line
@@ -151,7 +162,7 @@ def _run(words: Sequence[str]) -> int:
         with job.held(options) as held:
             progress = None if quiet else JobProgress(sys.stderr, time.perf_counter)
             watched = job_progress.followed(progress, _tracker(spark), held)
-            outcome = _done(spark, job, texts, outputs, watched)
+            outcome = _done(spark, job, options, texts, outputs, watched)
     finally:
         spark.stop()
     sys.stdout.write("".join(f"{line}\n" for line in outcome.lines))
@@ -161,6 +172,7 @@ def _run(words: Sequence[str]) -> int:
 def _done(
     spark: SparkSession,
     job: Job,
+    options: JobOptions,
     texts: Mapping[str, str],
     outputs: Sequence[str],
     watched: AbstractContextManager[None],
@@ -170,7 +182,12 @@ def _done(
     rows = job.frame(spark, **given).persist(StorageLevel.DISK_ONLY)
     with watched:
         for path in outputs:
-            job_output.write_table(job.kept(rows), path)
+            if path.endswith(job_output.HTML):
+                assert job.page is not None, "checked with the endings"
+                made_at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+                job_output.write_page(job.page(rows, made_at, options), path)
+            else:
+                job_output.write_table(job.kept(rows), path)
         return job.outcome(rows)
 
 
@@ -199,7 +216,7 @@ def _parser() -> argparse.ArgumentParser:
             metavar="PATH",
             action="append",
             default=[],
-            help="Where the rows go; the ending says how: .parquet, .csv or .json. "
+            help=f"Where the rows go; the ending says how: {', '.join(job.endings)}. "
             "Can be given several times.",
         )
         one.add_argument(

@@ -12,11 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
-from zonekeeper.pipeline.jobs import fragment_rows, job_source
-from zonekeeper.pipeline.jobs.fragment_rows import FragmentRows
-from zonekeeper.pipeline.jobs.id_ranges import IdRange
-from zonekeeper.pipeline.jobs.job_outcome import JobOutcome
-from zonekeeper.pipeline.jobs.job_source import ROWS_AT_ONCE, JobSource, Plan, Row, Worker
+from zonekeeper.pipeline.planning import job_source
+from zonekeeper.pipeline.planning.id_ranges import IdRange
+from zonekeeper.pipeline.planning.job_outcome import JobOutcome
+from zonekeeper.pipeline.planning.job_source import ROWS_AT_ONCE, JobSource, Plan, Row, Worker
+from zonekeeper.pipeline.reports import fragment_rows
+from zonekeeper.pipeline.reports.fragment_rows import FragmentRows
 from zonekeeper.placement.ensembles.adherence import Level
 from zonekeeper.replication.decisions.what_if import Harm
 from zonekeeper.replication.view import listing

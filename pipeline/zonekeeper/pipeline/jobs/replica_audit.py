@@ -20,11 +20,12 @@ from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledgers as ledger_store
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.pipeline.base import worker_client
-from zonekeeper.pipeline.jobs import fault_rows, job_options, job_source, quiet, worker_view
-from zonekeeper.pipeline.jobs.id_ranges import IdRange
-from zonekeeper.pipeline.jobs.job_options import JobOptions
-from zonekeeper.pipeline.jobs.job_outcome import JobOutcome
-from zonekeeper.pipeline.jobs.job_source import ROWS_AT_ONCE, JobSource, Plan, Row, Worker
+from zonekeeper.pipeline.planning import job_options, job_source, quiet, worker_view
+from zonekeeper.pipeline.planning.id_ranges import IdRange
+from zonekeeper.pipeline.planning.job_options import JobOptions
+from zonekeeper.pipeline.planning.job_outcome import JobOutcome
+from zonekeeper.pipeline.planning.job_source import ROWS_AT_ONCE, JobSource, Plan, Row, Worker
+from zonekeeper.pipeline.reports import fault_rows
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics

@@ -4,11 +4,11 @@ import dataclasses
 import random
 from collections.abc import Mapping
 
-from tests.pipeline.jobs.test_fragment_losses import topology
+from tests.pipeline.reports.test_fragment_losses import topology
 from tests.replication.decisions.test_what_if import RULES, ledger
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
-from zonekeeper.pipeline.jobs import fragment_rows
-from zonekeeper.pipeline.jobs.fragment_rows import FragmentRows
+from zonekeeper.pipeline.reports import fragment_rows
+from zonekeeper.pipeline.reports.fragment_rows import FragmentRows
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
 NAMES = [

@@ -5,7 +5,7 @@ from typing import Final
 
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
-from zonekeeper.pipeline.jobs import fragment_losses
+from zonekeeper.pipeline.reports import fragment_losses
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.base.topology import Topology

@@ -9,6 +9,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +18,12 @@ from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
 from zonekeeper.metadata.stores.settings import METADATA
-from zonekeeper.pipeline.jobs.id_ranges import IdRange
+from zonekeeper.pipeline.planning.id_ranges import IdRange
 from zonekeeper.placement.base import fields, units
 from zonekeeper.placement.base.fields import InvalidFieldsError, Problem
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.base.settings import Setting
+from zonekeeper.placement.promises.cost import Prices
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 
@@ -60,9 +62,23 @@ UNWATCHED: Final = Setting(
     otherwise="no",
     help="Read also if no zone watch evaluates the zones: then nothing notices an outage.",
 )
+PRICES: Final = (
+    Setting(
+        name="price-per-gb",
+        shown_as="NUMBER",
+        otherwise="no prices",
+        help="The price of 10^9 bytes from one zone to another, both sides together, as 0.02.",
+    ),
+    Setting(name="currency", shown_as="NAME", help="The currency of --price-per-gb."),
+    Setting(name="price-as-of", shown_as="DATE", help="The day on which the price was looked up."),
+    Setting(name="price-source", shown_as="TEXT", help="Where the price was found."),
+)
 OF_READING: Final = (BYTES_PER_SECOND, AT_ONCE, UNWATCHED)
 
 _TLS: Final = tuple(setting.name for setting in tls.CLIENT_SETTINGS)
+_PRICES: Final = tuple(setting.name for setting in PRICES)
+_PRICE: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _RANGE: Final = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 
 
@@ -79,6 +95,7 @@ class JobOptions:
     bytes_per_second: int = 0
     at_once: int = 1
     unwatched: bool = False
+    prices: Prices | None = None
 
     @property
     def config(self) -> ClientConfig:
@@ -112,6 +129,7 @@ def parse(
         bytes_per_second=reading.rate(),
         at_once=reading.number(AT_ONCE.name, AT_ONCE_MAX) or 1,
         unwatched=reading.yes(UNWATCHED.name),
+        prices=reading.prices(),
     )
     if reading.problems:
         raise InvalidFieldsError(reading.problems)
@@ -202,6 +220,25 @@ class _Reading:
             missing = _TLS[texts.index(None)]
             self._wrong(missing, "not given", "is needed for TLS", f"give all of {names}, or none")
         return None
+
+    def prices(self) -> Prices | None:
+        price, currency, as_of, source = (self._given.get(name) for name in _PRICES)
+        if (price, currency, as_of, source) == (None, None, None, None):
+            return None
+        if price is None or currency is None or as_of is None or source is None:
+            missing = next(name for name in _PRICES if name not in self._given)
+            names = ", ".join(map(self._spelled, _PRICES))
+            rule = "belongs to a price: an amount is shown with its day and its source"
+            self._wrong(missing, "not given", rule, f"give all of {names}, or none")
+            return None
+        if not _PRICE.fullmatch(price):
+            rule = "must be a number, at least 0"
+            self._wrong(_PRICES[0], fields.shown(price), rule, "write for example 0.02")
+            return None
+        if not _DATE.fullmatch(as_of):
+            rule = "must be a day"
+            self._wrong(_PRICES[2], fields.shown(as_of), rule, "write for example 2026-11-27")
+        return Prices(per_gb=Fraction(price), currency=currency, as_of=as_of, source=source)
 
     def _wrong(self, name: str, value: str, rule: str, fix: str) -> None:
         self.problems.append(Problem(self._spelled(name), value, rule, fix))

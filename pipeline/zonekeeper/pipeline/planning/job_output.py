@@ -33,12 +33,32 @@ def ending(path: str, allowed: tuple[str, ...]) -> str:
 
 def check_absent(spark: SparkSession, path: str) -> None:
     """Raise ``OutputRefused`` if there is something at a path already."""
-    there = Path(path).exists() if path.endswith(HTML) else _is_there(spark, path)
-    if there:
-        raise OutputRefused(
-            f"--output {path}: exists already, and nothing is overwritten; name another path, or "
-            "remove it"
-        )
+    if not path.endswith(HTML) and _is_there(spark, path):
+        raise _exists(path)
+
+
+def check_no_file(path: str) -> None:
+    """Raise ``OutputRefused`` if a page cannot be written at a path of this machine."""
+    if Path(path).exists():
+        raise _exists(path)
+    if not Path(path).absolute().parent.is_dir():
+        raise OutputRefused(f"--output {path}: there is no folder {Path(path).absolute().parent}")
+
+
+def write_page(text: str, path: str) -> None:
+    """Write a page to a file of this machine, unless the file exists."""
+    try:
+        with Path(path).open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise _exists(path) from None
+
+
+def _exists(path: str) -> OutputRefused:
+    return OutputRefused(
+        f"--output {path}: exists already, and nothing is overwritten; name another path, or "
+        "remove it"
+    )
 
 
 def _is_there(spark: SparkSession, path: str) -> bool:

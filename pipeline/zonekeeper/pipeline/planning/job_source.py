@@ -22,9 +22,9 @@ from zonekeeper.client.api.loop_objects import streamed
 from zonekeeper.client.base import boundary
 from zonekeeper.metadata.ledgers import ledger_listing
 from zonekeeper.pipeline.base import one_line, worker_client
-from zonekeeper.pipeline.jobs import id_ranges, job_options, worker_view
-from zonekeeper.pipeline.jobs.id_ranges import IdRange, RangeCutter
-from zonekeeper.pipeline.jobs.job_options import JobOptions
+from zonekeeper.pipeline.planning import id_ranges, job_options, worker_view
+from zonekeeper.pipeline.planning.id_ranges import IdRange, RangeCutter
+from zonekeeper.pipeline.planning.job_options import JobOptions
 from zonekeeper.placement.base.settings import Setting
 from zonekeeper.placement.base.topology import Bookie, Topology
 from zonekeeper.placement.policy.rules import Policy

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.replication.decisions.test_what_if import ledger
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
-from zonekeeper.pipeline.jobs import fragment_losses
-from zonekeeper.pipeline.jobs.fragment_losses import Loss, Losses, LossKind
+from zonekeeper.pipeline.reports import fragment_losses
+from zonekeeper.pipeline.reports.fragment_losses import Loss, Losses, LossKind
 from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Bookie, Registration, Topology

@@ -3,7 +3,7 @@
 import io
 from itertools import pairwise
 
-from zonekeeper.pipeline.jobs.job_progress import FIRST_LINE_S, LINE_EVERY_S_MAX, JobProgress
+from zonekeeper.pipeline.planning.job_progress import FIRST_LINE_S, LINE_EVERY_S_MAX, JobProgress
 
 
 class Clock:

@@ -14,8 +14,8 @@ from zonekeeper.metadata.cluster.cluster import open_cluster
 from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.pipeline.base import worker_client
-from zonekeeper.pipeline.jobs.job_source import JobReader, Row
 from zonekeeper.pipeline.jobs.placement_audit import PlacementAuditSource
+from zonekeeper.pipeline.planning.job_source import JobReader, Row
 from zonekeeper.placement.base.ids import LedgerId
 
 IDS = [0, 1, 9_999, 10_000, 123_456_789, 2**31 - 1, 9 << 32, 2**63 - 1]

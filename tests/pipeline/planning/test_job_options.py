@@ -1,10 +1,12 @@
 """The options of jobs: read once, and all faults named at once in the words of their place."""
 
+from fractions import Fraction
+
 import pytest
 
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
-from zonekeeper.pipeline.jobs import job_options
-from zonekeeper.pipeline.jobs.job_options import EVERY_JOB, OF_READING
+from zonekeeper.pipeline.planning import job_options
+from zonekeeper.pipeline.planning.job_options import EVERY_JOB, OF_READING, PRICES
 from zonekeeper.placement.base.fields import InvalidFieldsError
 
 METADATA = {"metadata": "zk://host:2181/ledgers"}
@@ -68,6 +70,26 @@ def test_all_faults_are_named_at_once_as_their_place_spells_them() -> None:
         assert part in told
     with pytest.raises(InvalidFieldsError, match="--ledgers: "):
         job_options.parse({**METADATA, "ledgers": "x"}, EVERY_JOB)
+
+
+def test_a_price_is_given_with_its_day_and_its_source_or_not_at_all() -> None:
+    given = {
+        **METADATA,
+        "price-per-gb": "0.02",
+        "currency": "EUR",
+        "price-as-of": "2026-11-27",
+        "price-source": "the list",
+    }
+    prices = job_options.parse(given, EVERY_JOB + PRICES).prices
+    assert prices is not None
+    assert prices.money(3 * 10**9) == Fraction("0.06")
+    for name in ("price-per-gb", "currency", "price-as-of", "price-source"):
+        lacking = {key: text for key, text in given.items() if key != name}
+        with pytest.raises(InvalidFieldsError, match=f"--{name}: not given"):
+            job_options.parse(lacking, EVERY_JOB + PRICES)
+    for name, text in (("price-per-gb", "-1"), ("price-per-gb", "1e9"), ("price-as-of", "today")):
+        with pytest.raises(InvalidFieldsError, match=f'--{name}: "{text}"'):
+            job_options.parse({**given, name: text}, EVERY_JOB + PRICES)
 
 
 @pytest.mark.parametrize("text", ["", "-", "7-", "-7", "1-2-3", "٣", "9" * 20, str(1 << 63)])

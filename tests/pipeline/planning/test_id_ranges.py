@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
-from zonekeeper.pipeline.jobs import id_ranges
-from zonekeeper.pipeline.jobs.id_ranges import IdRange, RangeCutter
+from zonekeeper.pipeline.planning import id_ranges
+from zonekeeper.pipeline.planning.id_ranges import IdRange, RangeCutter
 from zonekeeper.placement.base.ids import LedgerId
 
 EVERY = IdRange(LedgerId(0), LedgerId(LEDGER_ID_MAX))
