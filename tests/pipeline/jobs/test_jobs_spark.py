@@ -3,6 +3,8 @@
 import csv
 import json
 import random
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -11,10 +13,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from tests.pipeline.jobs import planted
+from tests.support import java_runtime
 from zonekeeper import pipeline
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.pipeline.base import worker_client
-from zonekeeper.pipeline.jobs import command_line, placement_audit, replica_audit
+from zonekeeper.pipeline.jobs import command_line, placement_audit, replica_audit, zone_report
 from zonekeeper.pipeline.planning import job_output
 from zonekeeper.replication.decisions.copies import Fault
 
@@ -140,3 +143,66 @@ def test_each_fragment_is_audited_and_written_in_each_format(
     unreadable = rows.withColumn("level", sql.lit(None).cast("string"))
     assert placement_audit.outcome(unreadable).found
     rows.unpersist()
+
+
+def test_the_report_sums_up_all_tasks(
+    spark: SparkSession, cluster_address: str, faults: set[planted.Planted]
+) -> None:
+    frame = pipeline.zone_report(
+        spark,
+        metadata=cluster_address,
+        ledgers=WANTED,
+        ledgers_per_task=3,
+        price_per_gb="0.5",
+        currency="EUR",
+        price_as_of="2026-11-27",
+        price_source="the list",
+    ).persist()
+    rows = {(row["kind"], row["name"]): row for row in frame.collect()}
+
+    kinds = Counter(kind for kind, _ in rows)
+    assert kinds == {"cluster": 1, "zone": 3, "upgradeDomain": 6, "bookie": 6}
+    (cluster,) = (row for (kind, _), row in rows.items() if kind == "cluster")
+    size_bytes = sum(
+        len(b"%d of %d" % (entry, FIRST + at))
+        for at in range(LEDGERS)
+        for entry in range(planted.ENTRIES)
+    )
+    assert (cluster["ledgers"], cluster["bytes"]) == (LEDGERS, size_bytes)
+    for kind in ("zone", "upgradeDomain", "bookie"):
+        some = [row for (its, _), row in rows.items() if its == kind]
+        assert abs(sum(row["bytes"] for row in some) - 3 * size_bytes) <= 6 * LEDGERS
+        assert abs(sum(row["of_mean"] for row in some) / len(some) - 1) < 1e-9
+    zone = rows["zone", "a"]
+    assert zone["room"] == "fits"
+    assert zone["capacity_bytes"] > zone["used_bytes"] > 0
+    assert zone["loss_bytes"] == zone["bytes"]
+    assert zone["loss_price"] == pytest.approx(zone["loss_crossing_bytes"] * 0.5 / 10**9)
+    outcome = zone_report.outcome(frame)
+    assert not outcome.found
+    assert any(line.startswith("zone a: ") and "fits" in line for line in outcome.lines)
+    for name, value in (("room", "no"), ("room", "unknown"), ("loss_unreadable", 1)):
+        assert zone_report.outcome(frame.withColumn(name, sql.lit(value))).found
+    frame.unpersist()
+
+
+def test_the_command_writes_what_it_found_and_its_exit_code_says_whether(
+    cluster_address: str, faults: set[planted.Planted], tmp_path: Path
+) -> None:
+    java_runtime.require("Spark")
+    words = [
+        *(sys.executable, "-m", "zonekeeper.pipeline", "replica-audit"),
+        *("--metadata", cluster_address, "--ledgers", WANTED, "--unwatched", "yes"),
+        *("--output", str(tmp_path / "found.json"), "--master", "local[1]"),
+    ]
+    ended = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert ended.returncode == command_line.FOUND == 1, ended.stderr
+    assert ended.stdout.startswith(f"{LEDGERS} ledgers, ")
+    lines = [
+        json.loads(line)
+        for part in (tmp_path / "found.json").glob("*.json")
+        for line in part.read_text().splitlines()
+    ]
+    missing = sum(one["entries"] for one in lines if one["finding"] == "missing")
+    assert missing == sum(one.fault is Fault.MISSING for one in faults)
+    assert "ledgers" not in lines[0], "what was read is said, and not written"

@@ -10,8 +10,10 @@ from zonekeeper.wire.contract.service import BookieInfo, BookieState
 GIB = 1 << 30
 
 
-def info(used_bytes: int) -> BookieInfo:
+def info(bookie: BookieId, used_bytes: int) -> BookieInfo:
     return BookieInfo(
+        bookie_id=bookie,
+        version="1",
         total_bytes=10 * GIB,
         free_bytes=10 * GIB - used_bytes,
         boot_epoch=1,
@@ -20,7 +22,7 @@ def info(used_bytes: int) -> BookieInfo:
 
 
 def test_zones_and_bookies_have_their_disks_and_zones_their_room() -> None:
-    infos = {one.id: info(GIB) for one in topology()}
+    infos = {one.id: info(one.id, GIB) for one in topology()}
     found = {(one.kind, one.name): one for one in zone_disks.judged(topology(), infos, RULES)}
     zone = found[LossKind.ZONE, "a"]
     assert (zone.capacity_bytes, zone.used_bytes, zone.room) == (30 * GIB, 3 * GIB, "fits")
@@ -30,7 +32,7 @@ def test_zones_and_bookies_have_their_disks_and_zones_their_room() -> None:
 
 
 def test_a_bookie_that_said_nothing_makes_itself_and_its_zone_unknown() -> None:
-    infos = {one.id: info(GIB) for one in topology() if one.id != BookieId("b-1")}
+    infos = {one.id: info(one.id, GIB) for one in topology() if one.id != BookieId("b-1")}
     found = {(one.kind, one.name): one for one in zone_disks.judged(topology(), infos, RULES)}
     silent, zone = found[LossKind.BOOKIE, "b-1"], found[LossKind.ZONE, "b"]
     assert (silent.capacity_bytes, silent.used_bytes) == (None, None)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.pipeline.reports.test_fragment_losses import NAMES, topology
 from tests.replication.decisions.test_what_if import ledger
+from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.pipeline.reports.zone_sums import Sums, ZoneSums
 from zonekeeper.placement.base.ids import BookieId, EntryId, ZoneName
@@ -78,7 +79,7 @@ def test_the_worst_fragment_of_a_ledger_counts_once() -> None:
     second = Fragment(EntryId(5), (BookieId("a-0"), BookieId("a-1"), BookieId("a-2")))
     found = summed(dataclasses.replace(one, fragments=(*one.fragments, second)))
     assert (found["zone a"].loss_unreadable, found["zone a"].loss_last_copy) == (1, 0)
-    assert found["upgradeDomain /a/ud-0"].loss_perhaps_unreadable == 1
+    assert found["upgradeDomain /a/ud-0"].loss_last_copy == 1
     assert found["bookie b-0"].loss_unreadable == 0
 
 
@@ -135,7 +136,7 @@ def _exact(sums: Sums) -> Mapping[str, int]:
 
 def test_a_position_s_share_is_that_of_preflight() -> None:
     one = long(ledger("a-0", "b-0", "c-0", "a-1", last=7), 800)
-    quorums = what_if.placement_stamp.quorums_of(one)
+    quorums = placement_stamp.quorums_of(one)
     for position, name in enumerate(one.last_fragment.ensemble):
         expected = preflight.share_bytes(one, quorums, position, (0, 8))
         assert summed(one)[f"bookie {name}"].bytes == expected == 600
