@@ -33,6 +33,7 @@ from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.errors import ClientEnded
 from zonekeeper.log.api import blocking as blocking_logs
 from zonekeeper.log.api import log_client
+from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.placement.base.troubles import Trouble
 
 #: A worker that is asked for more ends the client that was not asked for the longest.
@@ -47,6 +48,8 @@ class KeptClient:
 
     ledgers: blocking_client.Client
     logs: blocking_logs.BlockingLogs
+    #: The client on the loop, and the way to run coroutines there.
+    opened: LogClient
     calls: Calls
 
     @property
@@ -69,6 +72,7 @@ def connect(metadata: str, config: ClientConfig) -> Iterator[KeptClient]:
         yield KeptClient(
             ledgers=blocking_client.Client(opened.client, calls),
             logs=blocking_logs.BlockingLogs(opened, calls),
+            opened=opened,
             calls=calls,
         )
 
@@ -143,6 +147,11 @@ class KeptClients:
 _KEPT: Final = KeptClients()
 os.register_at_fork(after_in_child=_KEPT.forked)
 atexit.register(_KEPT.close)
+
+
+def kept(metadata: str, config: ClientConfig | None = None) -> KeptClient:
+    """Give this worker's client for a metadata address, with both faces; do not close it."""
+    return _KEPT.get(metadata, config)
 
 
 def client(metadata: str, config: ClientConfig | None = None) -> blocking_client.Client:
