@@ -4,7 +4,7 @@ import pytest
 
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.pipeline.reading import log_places
-from zonekeeper.pipeline.reading.log_places import AtSequence, AtTime, ReadEdge, ReadPlace
+from zonekeeper.pipeline.reading.wanted import AtSequence, AtTime, ReadEdge, ReadPlace
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 

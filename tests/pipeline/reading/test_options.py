@@ -8,14 +8,15 @@ import pytest
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.pipeline.base.connection_options import ConnectionOptions
 from zonekeeper.pipeline.reading import options
-from zonekeeper.pipeline.reading.log_places import AtSequence, ReadEdge
-from zonekeeper.pipeline.reading.options import (
+from zonekeeper.pipeline.reading.options import ReadOptions
+from zonekeeper.pipeline.reading.wanted import (
+    AtSequence,
     LedgersInRange,
     LedgersWith,
     OneLedger,
     OneLog,
     OnTrimmed,
-    ReadOptions,
+    ReadEdge,
 )
 from zonekeeper.placement.base.fields import InvalidFieldsError
 from zonekeeper.placement.base.ids import EntryId, LedgerId

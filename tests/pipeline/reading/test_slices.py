@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,6 @@ from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.formats.log_record import LogLedger, LogLedgerEnd
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.pipeline.reading import slices
-from zonekeeper.pipeline.reading.options import PARTITIONS_MAX, OneLedger
 from zonekeeper.pipeline.reading.slices import (
     LEDGER_BYTES,
     PARTITION_BYTES_AIM,
@@ -22,6 +21,7 @@ from zonekeeper.pipeline.reading.slices import (
     NotReadable,
     SizedSlice,
 )
+from zonekeeper.pipeline.reading.wanted import PARTITIONS_MAX, OneLedger
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 
@@ -127,12 +127,14 @@ def test_small_ledgers_share_tasks_and_many_of_them_share_several() -> None:
 def test_a_ledger_that_is_not_closed_is_refused_with_the_way_to_close_it(
     state: LedgerState,
 ) -> None:
-    for ask in (
-        lambda ledger: slices.of_ledger(ledger, ALL),
-        lambda ledger: slices.whole(LEDGER, ledger),
-    ):
+    unclosed = dataclasses.replace(OPEN, state=state)
+    asks: list[Callable[[], object]] = [
+        lambda: slices.of_ledger(unclosed, ALL),
+        lambda: slices.whole(LEDGER, unclosed),
+    ]
+    for ask in asks:
         with pytest.raises(NotReadable) as refused:
-            ask(dataclasses.replace(OPEN, state=state))
+            ask()
         assert f"ledger 7 is {state.value}: only a closed ledger is read" in str(refused.value)
         assert "client.open(7, recover=True) recovers it, and fences a writer" in str(refused.value)
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from zonekeeper.pipeline.reading import entry_rows, message_rows, tables
-from zonekeeper.pipeline.reading.options import OneLedger
+from zonekeeper.pipeline.reading.wanted import OneLedger
 from zonekeeper.pipeline.source.data_source import LedgerReader, LedgerSource
 
 URI = "sqlite:///srv/meta.db"

@@ -18,16 +18,19 @@ from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import logs
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.pipeline.base.connection_options import ConnectionOptions
-from zonekeeper.pipeline.reading.log_places import AtSequence, AtTime, ReadEdge, ReadPlace
-from zonekeeper.pipeline.reading.options import (
+from zonekeeper.pipeline.reading.options import ReadOptions
+from zonekeeper.pipeline.reading.slices import NotReadable, ReadTask
+from zonekeeper.pipeline.reading.wanted import (
+    AtSequence,
+    AtTime,
     LedgersInRange,
     LedgersWith,
     OneLedger,
     OneLog,
-    ReadOptions,
+    ReadEdge,
+    ReadPlace,
     Wanted,
 )
-from zonekeeper.pipeline.reading.slices import NotReadable, ReadTask
 from zonekeeper.pipeline.source import planning, task_reading
 from zonekeeper.placement.base.ids import LedgerId, ZoneName
 from zonekeeper.wire.formats.entries import Entry

@@ -80,7 +80,7 @@ def arrow_schema(schema: StructType) -> pyarrow.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-class Piece(Protocol):
+class ColumnPiece(Protocol):
     """Rows that come together, with their bytes."""
 
     @property
@@ -92,7 +92,7 @@ class Piece(Protocol):
         """The bytes of the rows, all columns together."""
 
 
-AnyPiece = TypeVar("AnyPiece", bound=Piece)
+AnyPiece = TypeVar("AnyPiece", bound=ColumnPiece)
 
 
 def gathered(pieces: Iterable[AnyPiece], rows_max: int) -> Iterator[list[AnyPiece]]:

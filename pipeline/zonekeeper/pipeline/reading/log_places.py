@@ -1,46 +1,21 @@
-"""A place in a log, as an option says it: an edge, the id of a message, a sequence, a time. Pure.
+"""A place in a log, as an option says it: an edge, the id of a message, a sequence, a time.
 
 The forms are told apart by how they look: ``17:204:3`` is the id of a message, ``sequence:204`` a
 sequence, and ``2026-11-27T03:00:00Z`` a time. A time without an offset is UTC.
 """
 
-import enum
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 from zonekeeper.metadata.formats import message_ids
-from zonekeeper.metadata.formats.message_ids import LONG_MAX, BadMessageIdError, MessageId
+from zonekeeper.metadata.formats.message_ids import LONG_MAX, BadMessageIdError
+from zonekeeper.pipeline.reading.wanted import AtSequence, AtTime, ReadEdge, ReadPlace
 
 _SEQUENCE: Final = re.compile("sequence:([0-9]{1,19})")
 _ID: Final = re.compile("[0-9]+:[0-9]+:[0-9]+")
 _NUMBER: Final = re.compile("[0-9]{1,19}")
 FORMS: Final = "earliest, latest, 17:204:3 (an id), sequence:204, or 2026-11-27T03:00:00Z (a time)"
-
-
-class ReadEdge(enum.Enum):
-    """An end of a log, as it is when the read is planned."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-
-
-@dataclass(frozen=True, slots=True)
-class AtSequence:
-    """The message with a sequence."""
-
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class AtTime:
-    """A time, in milliseconds."""
-
-    wall_ms: int
-
-
-ReadPlace: TypeAlias = ReadEdge | MessageId | AtSequence | AtTime
 
 
 def parse(text: str) -> ReadPlace:

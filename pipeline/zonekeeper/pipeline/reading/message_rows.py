@@ -44,7 +44,7 @@ from zonekeeper.pipeline.reading.columns import (
     ColumnTypes,
     RecordBatch,
 )
-from zonekeeper.pipeline.reading.options import ROWS_PER_BATCH_MAX
+from zonekeeper.pipeline.reading.wanted import ROWS_PER_BATCH_MAX
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 HEADERS: Final = ArrayType(

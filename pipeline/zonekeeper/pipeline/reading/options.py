@@ -7,11 +7,10 @@ Ranges are options, not filters. Spark 4.3 keeps what a source was once asked to
 it to other queries over the same DataFrame. The results of those queries are then wrong.
 """
 
-import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, TypeVar
+from typing import Final
 
 from zonekeeper.metadata.formats import log_names
 from zonekeeper.metadata.formats.log_names import BadLogNameError
@@ -20,73 +19,29 @@ from zonekeeper.pipeline.base import connection_options, option_texts
 from zonekeeper.pipeline.base.connection_options import ConnectionOptions
 from zonekeeper.pipeline.base.option_texts import OptionTexts
 from zonekeeper.pipeline.reading import log_places
-from zonekeeper.pipeline.reading.log_places import AtSequence, AtTime, ReadEdge, ReadPlace
+from zonekeeper.pipeline.reading.wanted import (
+    PARTITIONS_MAX,
+    ROWS_PER_BATCH,
+    ROWS_PER_BATCH_MAX,
+    TRIGGER_MAX,
+    AtSequence,
+    AtTime,
+    LedgersInRange,
+    LedgersWith,
+    OneLedger,
+    OneLog,
+    OnTrimmed,
+    ReadEdge,
+    ReadPlace,
+    Wanted,
+)
 from zonekeeper.placement.base.fields import InvalidFieldsError, Problem
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.base.settings import Setting
 from zonekeeper.wire.formats.entries import ID_END
 
-Given = TypeVar("Given")
-
-PARTITIONS_MAX: Final = 10_000
-ROWS_PER_BATCH_MAX: Final = 100_000
-ROWS_PER_BATCH: Final = 10_000
-#: No micro-batch is asked to be larger.
-TRIGGER_MAX: Final = (1 << 63) - 1
-
 _RANGE: Final = re.compile("([0-9]{1,19})-([0-9]{1,19})")
 _KEY_VALUE: Final = re.compile("([^=]+)=(.*)", re.DOTALL)
-
-
-class OnTrimmed(enum.Enum):
-    """What a stream does when what comes next was trimmed away."""
-
-    FAIL = "fail"
-    EARLIEST = "earliest"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneLedger:
-    """Entries of one closed ledger."""
-
-    ledger: LedgerId
-    first: int = 0
-    #: None: the ledger's last entry.
-    last: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgersInRange:
-    """All ledgers with an id of a range; both ends belong to it."""
-
-    first: LedgerId
-    last: LedgerId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgersWith:
-    """All ledgers whose custom metadata has a value under a key."""
-
-    key: str
-    value: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneLog:
-    """Messages of one log."""
-
-    name: str
-    #: None: the earliest of a frame or of a stream.
-    first: ReadPlace | None = None
-    #: None: the end of the log as it is when the read is planned.
-    last: ReadPlace | None = None
-    cursor: str | None = None
-    on_trimmed: OnTrimmed = OnTrimmed.FAIL
-    max_rows: int | None = None
-    max_bytes: int | None = None
-
-
-Wanted: TypeAlias = OneLedger | LedgersInRange | LedgersWith | OneLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,3 +311,20 @@ def check_batch(options: ReadOptions) -> None:
     ]
     if problems:
         raise InvalidFieldsError(problems)
+
+
+def check_stream(options: ReadOptions) -> OneLog:
+    """Give the log that a stream reads; refuse what a stream cannot do."""
+    log, problems = options.wanted, []
+    if not isinstance(log, OneLog):
+        fix = 'give .option("log", "orders/eu"), or use spark.read'
+        raise InvalidFieldsError([Problem("log", "not given", "is required for a stream", fix)])
+    if log.last is not None:
+        fix = "leave it out, or use spark.read; trigger(availableNow=True) ends by itself"
+        problems.append(Problem("to", _shown(log.last), "is no option of a stream", fix))
+    if log.first is ReadEdge.LATEST and log.cursor is None:
+        rule = "needs a cursor in a stream: Spark does not keep where a query began"
+        problems.append(Problem("from", "latest", rule, 'write .option("cursor", "my-query")'))
+    if problems:
+        raise InvalidFieldsError(problems)
+    return log

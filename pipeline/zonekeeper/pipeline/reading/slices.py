@@ -17,7 +17,7 @@ from zonekeeper.log.base.errors import LogTrimmed
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.formats.log_record import LogLedger
 from zonekeeper.metadata.formats.message_ids import MessageId
-from zonekeeper.pipeline.reading.options import PARTITIONS_MAX, OneLedger
+from zonekeeper.pipeline.reading.wanted import PARTITIONS_MAX, OneLedger
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.troubles import Refusal
 

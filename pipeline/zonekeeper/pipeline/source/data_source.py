@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from zonekeeper.pipeline.base import one_line, worker_client
-from zonekeeper.pipeline.base.worker_client import KeptClient
-from zonekeeper.pipeline.reading import entry_rows, message_rows, options, tables
-from zonekeeper.pipeline.reading.columns import ColumnTypes, RecordBatch
-from zonekeeper.pipeline.reading.options import OneLog, ReadOptions
-from zonekeeper.pipeline.reading.slices import ReadTask
-from zonekeeper.pipeline.source import planning, task_reading
+from zonekeeper.pipeline.base import one_line
+from zonekeeper.pipeline.reading import options, tables
+from zonekeeper.pipeline.reading.columns import RecordBatch
+from zonekeeper.pipeline.reading.options import ReadOptions
+from zonekeeper.pipeline.source import planning
+from zonekeeper.pipeline.source.stream_reader import LogStreamReader
+from zonekeeper.pipeline.source.task_batches import columns_of, connected, task_batches
 
 
 class LedgerSource(DataSource):
@@ -47,6 +47,14 @@ class LedgerSource(DataSource):
             columns_of(wanted).check(schema)
             return LedgerReader(wanted, schema)
 
+    def streamReader(self, schema: StructType) -> "LogStreamReader":  # noqa: N802 Spark's name
+        """Give a reader of a log as a stream."""
+        with one_line.told():
+            wanted = options.parse(tables.of_read(self.options, schema))
+            log = options.check_stream(wanted)
+            columns_of(wanted).check(schema)
+            return LogStreamReader(wanted, log, schema)
+
 
 class LedgerReader(DataSourceReader):
     """A reader that plans once, beside the driver, and reads on the executors."""
@@ -65,28 +73,3 @@ class LedgerReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """Give what a task was given, each entry checked against its digest."""
         return task_batches(self._wanted, self._schema, partition.value)
-
-
-def columns_of(wanted: ReadOptions) -> ColumnTypes:
-    """Give the columns that there are of what is read."""
-    return message_rows.COLUMNS if isinstance(wanted.wanted, OneLog) else entry_rows.COLUMNS
-
-
-def connected(wanted: ReadOptions) -> KeptClient:
-    """Give this process's client of the cluster that is read; reads the files of secrets."""
-    return worker_client.kept(wanted.connection.metadata, wanted.connection.config())
-
-
-def task_batches(wanted: ReadOptions, schema: StructType, task: ReadTask) -> Iterator[RecordBatch]:
-    """Give the Arrow batches of a task."""
-    if not task.slices:
-        return
-    with one_line.told():
-        kept = connected(wanted)
-        with task_reading.counted(kept):
-            if task.span is None:
-                read = task_reading.entries(kept, task)
-                yield from entry_rows.batches(schema, read, wanted.rows_per_batch)
-            else:
-                pieces = task_reading.messages(kept, task)
-                yield from message_rows.batches(schema, pieces, wanted.rows_per_batch)

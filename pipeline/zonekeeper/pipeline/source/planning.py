@@ -24,15 +24,19 @@ from zonekeeper.metadata.ledgers.ledger_listing import UnreadableLedger
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.metadata.logs import logs
 from zonekeeper.pipeline.reading import slices
-from zonekeeper.pipeline.reading.log_places import AtSequence, AtTime, ReadEdge, ReadPlace
-from zonekeeper.pipeline.reading.options import (
+from zonekeeper.pipeline.reading.options import ReadOptions
+from zonekeeper.pipeline.reading.slices import LogSpan, NotReadable, ReadTask, SizedSlice
+from zonekeeper.pipeline.reading.wanted import (
+    AtSequence,
+    AtTime,
     LedgersInRange,
     LedgersWith,
     OneLedger,
     OneLog,
-    ReadOptions,
+    ReadEdge,
+    ReadPlace,
 )
-from zonekeeper.pipeline.reading.slices import LogSpan, NotReadable, ReadTask, SizedSlice
+from zonekeeper.pipeline.source import entry_looks
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 #: A read of more ledgers is refused: its plan would not fit into a driver.
@@ -235,9 +239,6 @@ async def _length(client: Client, span: LogSpan, ledger_id: LedgerId) -> int:
     assert span.stop is not None, "a span that has messages has an end"
     reader = await locating.reader_of(client, span.name, ledger_id, span.log_id)
     last = EntryId(span.stop.entry if span.stop.index else span.stop.entry - 1)
-    if last < 0:
+    if last < slices.FIRST_OF_LOG:
         return 0
-    async with aclosing(reader.read_unconfirmed(last, last)) as batches:
-        async for batch in batches:
-            return batch.entries[-1].length
-    return 0
+    return (await entry_looks.entry_at(reader, last)).length
