@@ -27,7 +27,10 @@ def told(error: Exception) -> str:
     ("error", "line"),
     [
         (NoSuchLedger("there is no ledger 7"), "there is no ledger 7; `zonekeeper ledger list` sh"),
-        (Unauthorized("ledger 7 has another password"), "password; give the ledger's password: ."),
+        (
+            Unauthorized("ledger 7 has another password"),
+            "password; give a file with the password: .",
+        ),
         (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
         (Trouble("first\n\n  second"), "first   second"),
         (Trouble(), "Trouble"),
@@ -46,7 +49,8 @@ def test_several_faults_are_one_line_and_counted() -> None:
 
     assert told(refused.value) == (
         "2 faults: (1) ledgr: unknown: is no option of zonekeeper; did you mean ledger? "
-        '(2) ledger: not given: is required; write .option("ledger", 7)'
+        "(2) ledger, ledgers or log: not given: exactly one is required; write "
+        '.option("ledger", 7), .option("ledgers", "7-900") or .option("log", "orders/eu")'
     )
 
 

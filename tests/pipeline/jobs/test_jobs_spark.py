@@ -35,7 +35,9 @@ def faults(cluster_address: str) -> set[planted.Planted]:
     """Ledgers with a hundred faults."""
     chance = random.Random(19)
     with worker_client.connect(cluster_address, ClientConfig()) as kept:
-        made = kept.calls.do(lambda: planted.plant(kept.awaited, FIRST, LEDGERS, FAULTS, chance))
+        made = kept.calls.do(
+            lambda: planted.plant(kept.opened.client, FIRST, LEDGERS, FAULTS, chance)
+        )
     assert len(made) == FAULTS
     assert len({one.fault for one in made}) == 3
     return set(made)

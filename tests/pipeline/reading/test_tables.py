@@ -5,7 +5,8 @@ import json
 import pytest
 from pyspark.sql.types import StructType
 
-from zonekeeper.pipeline.reading import rows, tables
+from zonekeeper.pipeline.reading import entry_rows, message_rows, tables
+from zonekeeper.pipeline.reading.wanted import OneLedger
 from zonekeeper.pipeline.source.data_source import LedgerReader, LedgerSource
 
 URI = "sqlite:///srv/meta.db"
@@ -17,10 +18,10 @@ CREATED = {
     "colour": "a property of the table",
     "metadata": URI,
     "ledger": "7",
-    "password": "secret",
+    "passwordFile": "/secret",
     "option.metadata": URI,
     "option.ledger": "7",
-    "option.password": "secret",
+    "option.passwordFile": "/secret",
 }
 
 
@@ -29,32 +30,43 @@ def stored(schema: StructType) -> StructType:
     return StructType.fromJson(json.loads(schema.json()))
 
 
-def wanted(reader: LedgerReader) -> tuple[int, int, bytes]:
-    return int(reader._wanted.ledger), reader._wanted.first, reader._wanted.password
+def wanted(reader: LedgerReader) -> tuple[int, int, str | None]:
+    one = reader._wanted.wanted
+    assert isinstance(one, OneLedger)
+    return one.ledger, one.first, reader._wanted.connection.password_file
 
 
 def test_s176_what_spark_adds_is_no_option() -> None:
     schema = stored(LedgerSource(dict(CREATED)).schema())
 
-    assert schema.names == rows.schema().names
+    assert schema.names == entry_rows.COLUMNS.schema().names
     reader = LedgerSource({}).reader(schema)
-    assert wanted(reader) == (7, 0, b"")
+    assert wanted(reader) == (7, 0, "/secret")
+
+
+def test_a_table_of_a_log_has_the_columns_of_messages() -> None:
+    given = {name: text for name, text in CREATED.items() if "ledger" not in name}
+    schema = stored(LedgerSource({**given, "log": "x", "option.log": "x"}).schema())
+
+    assert schema.names == message_rows.COLUMNS.schema().names
+    LedgerSource({"from": "latest"}).reader(schema)
 
 
 @pytest.mark.parametrize("spelled", ["option.password", "option.PassWord"])
-def test_the_password_is_not_kept_with_the_table(spelled: str) -> None:
-    given = {name: text for name, text in CREATED.items() if name != "option.password"}
-    schema = LedgerSource({**given, spelled: "secret"}).schema()
-
-    assert "secret" not in schema.json()
-    reader = LedgerSource({"password": "secret"}).reader(stored(schema))
-    assert wanted(reader) == (7, 0, b"secret")
+def test_s176_a_password_is_refused_for_a_table_and_kept_nowhere(spelled: str) -> None:
+    with pytest.raises(Exception, match="give the file's name as passwordFile") as refused:
+        LedgerSource({**CREATED, spelled: "sesame"}).schema()
+    assert "sesame" not in str(refused.value)
 
 
 def test_a_query_s_option_goes_before_the_table_s() -> None:
     schema = stored(LedgerSource(dict(CREATED)).schema())
 
-    assert wanted(LedgerSource({"Ledger": "9", "first": "3"}).reader(schema)) == (9, 3, b"")
+    assert wanted(LedgerSource({"Ledger": "9", "first": "3"}).reader(schema)) == (
+        9,
+        3,
+        "/secret",
+    )
 
 
 @pytest.mark.parametrize("mistyped", ["option.ledgr", "option.owner", "option.provider"])
@@ -72,17 +84,17 @@ def test_a_frame_s_options_are_not_those_of_a_table(name: str) -> None:
 def test_a_frame_s_columns_keep_nothing() -> None:
     schema = LedgerSource({"metadata": URI, "ledger": "7"}).schema()
 
-    assert schema == rows.schema()
+    assert schema == entry_rows.COLUMNS.schema()
     assert all(not column.metadata for column in schema.fields)
 
 
 def test_a_table_that_lost_its_options_says_how_to_keep_them() -> None:
     with pytest.raises(Exception, match="only if it is created without columns"):
-        LedgerSource({}).reader(rows.schema())
+        LedgerSource({}).reader(entry_rows.COLUMNS.schema())
 
 
 def test_foreign_metadata_of_a_column_is_no_option() -> None:
-    schema = rows.schema()
+    schema = entry_rows.COLUMNS.schema()
     schema.fields[0].metadata = {tables.KEY: "not a mapping", "comment": "x"}
 
     assert tables.of_read({"ledger": "7"}, schema) == {"ledger": "7"}

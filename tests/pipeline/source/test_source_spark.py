@@ -1,8 +1,9 @@
-"""A closed ledger as a DataFrame: a real Spark session, real bookie processes."""
+"""Ledgers as DataFrames: a real Spark session, real bookie processes."""
 
 import hashlib
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException
@@ -130,17 +131,37 @@ def test_an_empty_ledger_and_an_empty_rest_are_empty_frames(
     assert read(two, partitions=4).rdd.getNumPartitions() == 2
 
 
-def test_a_recovered_ledger_with_a_password_is_read_with_it(
-    read: Read, writing: blocking.Client
+def test_a_recovered_ledger_with_a_password_is_read_with_its_file(
+    spark: SparkSession,
+    read: Read,
+    writing: blocking.Client,
+    tmp_path: Path,
+    event_log: Callable[[], str],
 ) -> None:
-    writer = writing.create(password="sésame".encode())
+    secret = "sésame-ouvre-toi"
+    writer = writing.create(password=secret.encode())
     writer.append_many([b"a", b"b"])
     writer.flush()
-    writing.open(writer.ledger_id, password="sésame".encode(), recover=True)
+    writing.open(writer.ledger_id, password=secret.encode(), recover=True)
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.write_text(f"{secret}\n")
+    wrong.write_text("another")
 
-    assert rows(read(writer.ledger_id, password="sésame"))[1] == (writer.ledger_id, 1, 2, b"b")
-    with pytest.raises(AnalysisException, match="has another password"):
-        read(writer.ledger_id).count()
+    frame = read(writer.ledger_id, passwordFile=str(right))
+    assert rows(frame)[1] == (writer.ledger_id, 1, 2, b"b")
+    shown = str(frame._jdf.queryExecution().toString())
+    assert "BatchScan" in shown
+    told = [
+        said(lambda: read(writer.ledger_id).count()),
+        said(lambda: read(writer.ledger_id, passwordFile=str(wrong)).count()),
+    ]
+    assert all("has another password" in one for one in told)
+    refused = said(lambda: read(writer.ledger_id, password=secret).count())
+    assert "give the file's name as passwordFile" in refused
+    assert "zonekeeper" in event_log()
+    for text in (shown, *told, refused, event_log()):
+        assert "ouvre" not in text
+        assert "another'" not in text
     writer.halt()
 
 
@@ -149,6 +170,25 @@ def said(ask: Callable[[], object]) -> str:
     with pytest.raises(AnalysisException) as refused:
         ask()
     return str(refused.value)
+
+
+def test_several_ledgers_are_one_frame(
+    spark: SparkSession, cluster_address: str, writing: blocking.Client
+) -> None:
+    made = []
+    for count in range(5):
+        with writing.create(custom={"run": b"%d" % (count % 2)}) as writer:
+            writer.append_many([b"%d" % count] * count)
+        made.append(writer.ledger_id)
+    source = spark.read.format("zonekeeper").option("metadata", cluster_address)
+
+    ranged = source.option("ledgers", f"{made[1]}-{made[3]}").load()
+    assert ranged.rdd.getNumPartitions() == 1
+    assert [(row.ledger, bytes(row.payload)) for row in ranged.collect()] == [
+        (made[count], b"%d" % count) for count in (1, 2, 3) for _ in range(count)
+    ]
+    odd = source.option("ledgers", "run=1").option("partitions", 3).load()
+    assert sorted(row.ledger for row in odd.collect()) == [made[1], *[made[3]] * 3]
 
 
 def test_an_open_ledger_is_refused_with_what_to_do(read: Read, writing: blocking.Client) -> None:
@@ -170,7 +210,7 @@ def test_what_cannot_be_read_is_refused_in_words(
     end = len(payloads) - 1
     told = said(lambda: spark.read.format("zonekeeper").option("partitons", 3).load())
     assert "metadata: not given: is required" in told
-    assert "ledger: not given: is required" in told
+    assert "ledger, ledgers or log: not given: exactly one is required" in told
     assert "did you mean partitions?" in told
     told = said(lambda: read(ledger, last=end + 1).count())
     assert f"its last entry is {end}: there is no entry {end + 1}" in told

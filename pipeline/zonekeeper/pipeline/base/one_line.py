@@ -25,8 +25,8 @@ HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 #: What to do, where the error of the client cannot know it.
 _ADVICE: Final = {
     NoSuchLedger: "`zonekeeper ledger list` shows those that are there",
-    Unauthorized: 'give the ledger\'s password: .option("password", "..."), or in SQL '
-    "SELECT ... FROM t WITH (password = '...')",
+    Unauthorized: 'give a file with the password: .option("passwordFile", "/path"), or in SQL '
+    "SELECT ... FROM t WITH (passwordFile = '/path')",
 }
 
 

@@ -28,12 +28,12 @@ from typing import Final, TypeAlias
 
 from zonekeeper.client.api import blocking as blocking_client
 from zonekeeper.client.api import loop_thread
-from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.errors import ClientEnded
 from zonekeeper.log.api import blocking as blocking_logs
 from zonekeeper.log.api import log_client
+from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.placement.base.troubles import Trouble
 
 #: A worker that is asked for more ends the client that was not asked for the longest.
@@ -46,10 +46,10 @@ _Key: TypeAlias = tuple[str, ClientConfig]
 class KeptClient:
     """A connected client, with both faces."""
 
-    #: For what runs on the loop, by ``calls``.
-    awaited: Client
     ledgers: blocking_client.Client
     logs: blocking_logs.BlockingLogs
+    #: The client on the loop, and the way to run coroutines there.
+    opened: LogClient
     calls: Calls
 
     @property
@@ -70,9 +70,9 @@ def connect(metadata: str, config: ClientConfig) -> Iterator[KeptClient]:
     """Give a client with both faces, until the block ends."""
     with loop_thread.opened(log_client.connect(metadata, config)) as (opened, calls):
         yield KeptClient(
-            awaited=opened.client,
             ledgers=blocking_client.Client(opened.client, calls),
             logs=blocking_logs.BlockingLogs(opened, calls),
+            opened=opened,
             calls=calls,
         )
 
@@ -150,7 +150,7 @@ atexit.register(_KEPT.close)
 
 
 def kept(metadata: str, config: ClientConfig | None = None) -> KeptClient:
-    """Give this worker's client for a metadata address, with its loop; do not close it."""
+    """Give this worker's client for a metadata address, with both faces; do not close it."""
     return _KEPT.get(metadata, config)
 
 

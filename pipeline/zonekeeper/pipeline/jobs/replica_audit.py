@@ -232,7 +232,7 @@ def held(options: JobOptions) -> Iterator[Callable[[], str | None]]:
     """Give a function that says what the job waits for now; None: for nothing."""
     with (
         worker_client.connect(options.metadata, options.config) as kept,
-        loop_thread.opened(worker_view.followed(kept.awaited)) as (view, calls),
+        loop_thread.opened(worker_view.followed(kept.opened.client)) as (view, calls),
     ):
 
         def look() -> str | None:

@@ -82,7 +82,7 @@ class JobSource(DataSource):
         with one_line.told():
             wanted = job_options.parse(self.options, self.SETTINGS)
             with worker_client.connect(wanted.metadata, wanted.config) as kept:
-                plan = kept.calls.do(lambda: self.plan(kept.awaited, wanted))
+                plan = kept.calls.do(lambda: self.plan(kept.opened.client, wanted))
         return JobReader(self, plan)
 
     async def plan(self, client: Client, wanted: JobOptions) -> Plan:
@@ -129,7 +129,7 @@ class JobReader(DataSourceReader):
         with one_line.told():
             kept = worker_client.kept(options.metadata, options.config)
             view = worker_view.of(options.metadata, kept) if self._source.WATCHES else None
-            worker = Worker(client=kept.awaited, view=view)
+            worker = Worker(client=kept.opened.client, view=view)
             every = streamed(kept.calls, lambda: self._source.rows(worker, self._plan, ranges))
             for portion in every:
                 yield from portion

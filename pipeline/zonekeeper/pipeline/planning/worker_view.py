@@ -58,7 +58,7 @@ def of(metadata: str, kept: KeptClient) -> View:
     if known is not None:
         with suppress(Trouble, OSError):  # nobody waits for this view any more
             known.block.__exit__(None, None, None)
-    block = loop_thread.opened(followed(kept.awaited))
+    block = loop_thread.opened(followed(kept.opened.client))
     view, calls = block.__enter__()
     _VIEWS[key] = _KeptView(kept, block, view, calls)
     return view

@@ -6,9 +6,9 @@ own name and once as ``option.<name>``, and beside them what Spark and the perso
 ``OPTIONS``, so a mistyped option is found and nothing else is taken for one.
 
 When a table is read, Spark gives the source the schema of the table and no property. So the options
-are kept with the columns, as metadata of each, which Spark's catalog stores with the table. The
-password is not kept there: a catalog is no place for it. A query names it: ``SELECT * FROM t WITH
-(password = '...')``. An option that the query names replaces the table's.
+are kept with the columns, as metadata of each, which Spark's catalog stores with the table. No
+option holds a secret: secrets are named as files. An option that the query names replaces the
+table's.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,6 @@ from pyspark.sql.types import StructField, StructType
 KEY: Final = "zonekeeper.options"
 _PROVIDER: Final = "provider"
 _OPTION: Final = "option."
-_NOT_KEPT: Final = "password"
 
 
 def of_creation(given: Mapping[str, str], source: str) -> dict[str, str] | None:
@@ -38,7 +37,7 @@ def of_creation(given: Mapping[str, str], source: str) -> dict[str, str] | None:
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
     """Give a schema whose columns keep the options of their table."""
-    kept = {name: text for name, text in options.items() if name.lower() != _NOT_KEPT}
+    kept = dict(options)
     return StructType(
         [
             StructField(one.name, one.dataType, one.nullable, {**(one.metadata or {}), KEY: kept})

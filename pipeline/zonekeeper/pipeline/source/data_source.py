@@ -1,12 +1,12 @@
-"""The data source ``zonekeeper``: a closed ledger as a DataFrame.
+"""The data source ``zonekeeper``: ledgers, or a log, as a DataFrame.
 
-``spark.dataSource.register(LedgerSource)`` makes it known to a session. Spark creates the source
-and plans in short-lived processes beside the driver, and reads in workers on the executors. Only
-the options and ranges of entries go from one to the other. Each task has a client of its own.
+Spark finds it by its name: the module ``pyspark_zonekeeper`` is installed with this package. Spark
+creates the source and plans in processes beside the driver, and reads in workers on the executors.
+Only options and slices go from one to the other. The tasks of a worker share a client.
 
-A closed ledger never changes, so the DataFrame does not change either: a task that runs again gives
-the same rows. The source takes no filters from Spark; ``options`` says why. ``tables`` says how the
-options of a table in SQL get here, and ``one_line`` how a trouble gets to the person.
+What is read is fixed when it is planned, so a task that runs again gives the same rows. The source
+takes no filters from Spark; ``options`` says why. ``tables`` says how the options of a table in SQL
+get here, and ``one_line`` how a trouble gets to the person.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from zonekeeper.client.api import blocking
 from zonekeeper.pipeline.base import one_line
-from zonekeeper.pipeline.reading import entry_ranges, options, rows, tables
+from zonekeeper.pipeline.reading import options, tables
+from zonekeeper.pipeline.reading.columns import RecordBatch
 from zonekeeper.pipeline.reading.options import ReadOptions
-from zonekeeper.pipeline.reading.rows import RecordBatch
+from zonekeeper.pipeline.source import planning
+from zonekeeper.pipeline.source.stream_reader import LogStreamReader
+from zonekeeper.pipeline.source.task_batches import columns_of, connected, task_batches
 
 
 class LedgerSource(DataSource):
@@ -33,15 +35,25 @@ class LedgerSource(DataSource):
         """Give the schema with all columns; refuse wrong options."""
         with one_line.told():
             of_table = tables.of_creation(self.options, self.name())
-            options.parse(self.options if of_table is None else of_table)
-            every = rows.schema()
+            wanted = options.parse(self.options if of_table is None else of_table)
+            every = columns_of(wanted).schema()
             return every if of_table is None else tables.with_options(every, of_table)
 
     def reader(self, schema: StructType) -> "LedgerReader":
         """Give a reader of the columns of a schema."""
         with one_line.told():
-            rows.check(schema)
-            return LedgerReader(options.parse(tables.of_read(self.options, schema)), schema)
+            wanted = options.parse(tables.of_read(self.options, schema))
+            options.check_batch(wanted)
+            columns_of(wanted).check(schema)
+            return LedgerReader(wanted, schema)
+
+    def streamReader(self, schema: StructType) -> "LogStreamReader":  # noqa: N802 Spark's name
+        """Give a reader of a log as a stream."""
+        with one_line.told():
+            wanted = options.parse(tables.of_read(self.options, schema))
+            log = options.check_stream(wanted)
+            columns_of(wanted).check(schema)
+            return LogStreamReader(wanted, log, schema)
 
 
 class LedgerReader(DataSourceReader):
@@ -52,21 +64,12 @@ class LedgerReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Give a range of entries for each task; reads metadata, and no entry."""
-        wanted = self._wanted
-        with one_line.told(), blocking.connect(wanted.metadata) as client:
-            ranges = entry_ranges.plan(client.metadata(wanted.ledger), wanted)
-            # A wrong password is refused here once, and not in every attempt of every task.
-            client.open(wanted.ledger, password=wanted.password, recover=False)
-        return [InputPartition(part) for part in ranges]
+        """Give the slices of each task."""
+        with one_line.told():
+            kept = connected(self._wanted)
+            tasks = kept.calls.do(lambda: planning.planned(kept.opened, self._wanted))
+        return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        """Give a range's entries, each checked against its digest."""
-        part: range = partition.value
-        if not part:
-            return
-        wanted = self._wanted
-        with one_line.told(), blocking.connect(wanted.metadata) as client:
-            reader = client.open(wanted.ledger, password=wanted.password, recover=False)
-            entries = reader.read_entries(part[0], part[-1])
-            yield from rows.batches(self._schema, entries, wanted.rows_per_batch)
+        """Give what a task was given, each entry checked against its digest."""
+        return task_batches(self._wanted, self._schema, partition.value)
