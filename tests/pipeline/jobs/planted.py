@@ -11,7 +11,7 @@ from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
-from zonekeeper.replication.decisions.copies import Fault
+from zonekeeper.replication.decisions.copies import FaultKind
 from zonekeeper.replication.repair.delivery import Delivery
 from zonekeeper.wire.formats import digests, entries, frames
 from zonekeeper.wire.formats.frames import Flags
@@ -29,7 +29,7 @@ class Planted(NamedTuple):
     ledger_id: int
     entry_id: int
     bookie: str
-    fault: Fault
+    fault: FaultKind
 
 
 async def plant(
@@ -43,11 +43,11 @@ async def plant(
         quorums = STRIPED if at % 2 else PLAIN
         ledger_id = LedgerId(first + at)
         ensemble = client.bookies.choose(quorums)
-        faulty: dict[int, tuple[BookieId, Fault]] = {}
+        faulty: dict[int, tuple[BookieId, FaultKind]] = {}
         for entry in range(ENTRIES):
             if (ledger_id, entry) in chosen:
                 position = chance.choice(quorums.write_set(EntryId(entry)))
-                kinds = (Fault.MISSING, Fault.BAD, Fault.DIFFERING)
+                kinds = (FaultKind.MISSING, FaultKind.BAD, FaultKind.DIFFERING)
                 faulty[entry] = ensemble[position], chance.choice(kinds)
         await _write(client, ledger_id, quorums, ensemble, faulty)
         planted += [Planted(ledger_id, entry, *one) for entry, one in faulty.items()]
@@ -59,7 +59,7 @@ async def _write(
     ledger_id: LedgerId,
     quorums: Quorums,
     ensemble: tuple[BookieId, ...],
-    faulty: Mapping[int, tuple[BookieId, Fault]],
+    faulty: Mapping[int, tuple[BookieId, FaultKind]],
 ) -> None:
     policy = client.bookies.policy
     payloads = [b"%d of %d" % (entry, ledger_id) for entry in range(ENTRIES)]
@@ -105,21 +105,21 @@ def _packets(
     payloads: Sequence[bytes],
     some: Sequence[int],
     bookie: BookieId,
-    faulty: Mapping[int, tuple[BookieId, Fault]],
+    faulty: Mapping[int, tuple[BookieId, FaultKind]],
 ) -> dict[int, bytes]:
     """Give the packets of some entries as a bookie is to have them."""
     made = {}
     for entry in some:
         holder, fault = faulty.get(entry, (None, None))
         mine = fault if holder == bookie else None
-        if mine is Fault.MISSING:
+        if mine is FaultKind.MISSING:
             continue
         payload = payloads[entry]
         length = sum(map(len, payloads[: entry + 1]))
-        if mine is Fault.DIFFERING:
+        if mine is FaultKind.DIFFERING:
             payload = payload[::-1]
         packet = sealer.seal(EntryId(entry), EntryId(entry - 1), length, payload)
-        if mine is Fault.BAD:
+        if mine is FaultKind.BAD:
             at = entries.HEADER_BYTES + entry % (len(packet) - entries.HEADER_BYTES)
             packet = packet[:at] + bytes([packet[at] ^ 1 << entry % 8]) + packet[at + 1 :]
         made[entry] = packet

@@ -19,7 +19,7 @@ from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.pipeline.base import worker_client
 from zonekeeper.pipeline.jobs import command_line, placement_audit, replica_audit, zone_report
 from zonekeeper.pipeline.planning import job_output
-from zonekeeper.replication.decisions.copies import Fault
+from zonekeeper.replication.decisions.copies import FaultKind
 
 pytestmark = pytest.mark.spark
 
@@ -56,7 +56,7 @@ def test_every_planted_fault_is_found_and_nothing_else(
     ).collect()
 
     copies = Counter(
-        planted.Planted(row["ledger"], entry, row["bookie"], Fault(row["finding"]))
+        planted.Planted(row["ledger"], entry, row["bookie"], FaultKind(row["finding"]))
         for row in found
         for entry in range(row["first"], row["last"] + 1, row["step"])
         # Of an entry with a copy that differs, each copy does; the planted one is alone.
@@ -65,7 +65,7 @@ def test_every_planted_fault_is_found_and_nothing_else(
     assert set(copies) == faults
     assert set(copies.values()) == {1}, "each fault is in one range"
     others = sum(row["entries"] for row in found if row["same"] == 2)
-    assert others == 2 * sum(one.fault is Fault.DIFFERING for one in faults)
+    assert others == 2 * sum(one.fault is FaultKind.DIFFERING for one in faults)
 
 
 def test_the_outcome_says_how_much_was_read_and_what_was_found_where(
@@ -76,7 +76,7 @@ def test_the_outcome_says_how_much_was_read_and_what_was_found_where(
 
     assert outcome.found
     assert outcome.lines[0].startswith(f"{LEDGERS} ledgers, {LEDGERS * planted.ENTRIES} entries")
-    holes = Counter(one.bookie for one in faults if one.fault is Fault.MISSING)
+    holes = Counter(one.bookie for one in faults if one.fault is FaultKind.MISSING)
     for bookie, count in holes.items():
         told = [line for line in outcome.lines if line.startswith(f"missing on {bookie}: ")]
         assert [line.split()[3] for line in told] == [str(count)]
@@ -206,5 +206,5 @@ def test_the_command_writes_what_it_found_and_its_exit_code_says_whether(
         for line in part.read_text().splitlines()
     ]
     missing = sum(one["entries"] for one in lines if one["finding"] == "missing")
-    assert missing == sum(one.fault is Fault.MISSING for one in faults)
+    assert missing == sum(one.fault is FaultKind.MISSING for one in faults)
     assert "ledgers" not in lines[0], "what was read is said, and not written"

@@ -17,7 +17,7 @@ from zonekeeper.metadata.formats import ledger_metadata
 from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.pipeline.jobs import replica_audit
-from zonekeeper.pipeline.jobs.replica_audit import LedgerReading
+from zonekeeper.pipeline.jobs.replica_audit import CopiesReading
 from zonekeeper.pipeline.planning import quiet
 from zonekeeper.pipeline.planning.id_ranges import IdRange
 from zonekeeper.pipeline.planning.job_options import JobOptions
@@ -32,7 +32,7 @@ from zonekeeper.wire.formats import errors
 NAMES = [part.split()[0] for part in fault_rows.COLUMNS.split(", ")]
 
 
-def reading(world: CheckWorld, *, rate: int = 0) -> LedgerReading:
+def reading(world: CheckWorld, *, rate: int = 0) -> CopiesReading:
     wanted = IdRange(LedgerId(0), LedgerId(9))
     plan = Plan(
         options=JobOptions(metadata="zk://h/l", wanted=wanted, bytes_per_second=rate),
@@ -40,7 +40,7 @@ def reading(world: CheckWorld, *, rate: int = 0) -> LedgerReading:
         bookies=tuple(world.view.topology),
         ranges=((wanted,),),
     )
-    return LedgerReading(world.client, world.view, plan)
+    return CopiesReading(world.client, world.view, plan)
 
 
 async def found(world: CheckWorld, ledger: StoredLedger) -> list[tuple[object, ...]]:

@@ -3,7 +3,7 @@
 from tests.replication.decisions.test_checks_placement import topology
 from tests.replication.decisions.test_what_if import RULES
 from zonekeeper.pipeline.jobs import zone_disks
-from zonekeeper.pipeline.reports.fragment_losses import LossKind
+from zonekeeper.pipeline.reports.fragment_losses import LossScope
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.contract.service import BookieInfo, BookieState
 
@@ -24,9 +24,9 @@ def info(bookie: BookieId, used_bytes: int) -> BookieInfo:
 def test_zones_and_bookies_have_their_disks_and_zones_their_room() -> None:
     infos = {one.id: info(one.id, GIB) for one in topology()}
     found = {(one.kind, one.name): one for one in zone_disks.judged(topology(), infos, RULES)}
-    zone = found[LossKind.ZONE, "a"]
+    zone = found[LossScope.ZONE, "a"]
     assert (zone.capacity_bytes, zone.used_bytes, zone.room) == (30 * GIB, 3 * GIB, "fits")
-    bookie = found[LossKind.BOOKIE, "b-1"]
+    bookie = found[LossScope.BOOKIE, "b-1"]
     assert (bookie.capacity_bytes, bookie.used_bytes, bookie.room) == (10 * GIB, GIB, None)
     assert len(found) == 3 + 9
 
@@ -34,7 +34,7 @@ def test_zones_and_bookies_have_their_disks_and_zones_their_room() -> None:
 def test_a_bookie_that_said_nothing_makes_itself_and_its_zone_unknown() -> None:
     infos = {one.id: info(one.id, GIB) for one in topology() if one.id != BookieId("b-1")}
     found = {(one.kind, one.name): one for one in zone_disks.judged(topology(), infos, RULES)}
-    silent, zone = found[LossKind.BOOKIE, "b-1"], found[LossKind.ZONE, "b"]
+    silent, zone = found[LossScope.BOOKIE, "b-1"], found[LossScope.ZONE, "b"]
     assert (silent.capacity_bytes, silent.used_bytes) == (None, None)
     assert (zone.capacity_bytes, zone.room) == (None, "unknown")
-    assert found[LossKind.ZONE, "a"].room == "unknown", "b may have no room for it"
+    assert found[LossScope.ZONE, "a"].room == "unknown", "b may have no room for it"

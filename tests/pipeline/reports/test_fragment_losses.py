@@ -9,7 +9,7 @@ from tests.replication.decisions.test_what_if import ledger
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.pipeline.reports import fragment_losses
-from zonekeeper.pipeline.reports.fragment_losses import Loss, Losses, LossKind
+from zonekeeper.pipeline.reports.fragment_losses import Losses, LossScope, NamedLoss
 from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Bookie, Registration, Topology
@@ -47,29 +47,29 @@ def test_a_spread_fragment_survives_each_loss() -> None:
     found = judged(ledger("a-0", "b-1", "c-0"), topology())
     assert found.now == LedgerOutcome(harm=Harm.NONE, unwritable=False)
     assert [loss for loss, _ in found.by_loss] == [
-        Loss(LossKind.ZONE, "a"),
-        Loss(LossKind.ZONE, "b"),
-        Loss(LossKind.ZONE, "c"),
-        Loss(LossKind.UPGRADE_DOMAIN, "/a/ud-0"),
-        Loss(LossKind.UPGRADE_DOMAIN, "/b/ud-1"),
-        Loss(LossKind.UPGRADE_DOMAIN, "/c/ud-0"),
-        Loss(LossKind.BOOKIE, "a-0"),
-        Loss(LossKind.BOOKIE, "b-1"),
-        Loss(LossKind.BOOKIE, "c-0"),
+        NamedLoss(LossScope.ZONE, "a"),
+        NamedLoss(LossScope.ZONE, "b"),
+        NamedLoss(LossScope.ZONE, "c"),
+        NamedLoss(LossScope.UPGRADE_DOMAIN, "/a/ud-0"),
+        NamedLoss(LossScope.UPGRADE_DOMAIN, "/b/ud-1"),
+        NamedLoss(LossScope.UPGRADE_DOMAIN, "/c/ud-0"),
+        NamedLoss(LossScope.BOOKIE, "a-0"),
+        NamedLoss(LossScope.BOOKIE, "b-1"),
+        NamedLoss(LossScope.BOOKIE, "c-0"),
     ]
     assert {outcome.harm for _, outcome in found.by_loss} == {Harm.NONE}
 
 
 def test_what_is_missing_now_counts_in_every_answer() -> None:
     found = dict(judged(ledger("a-0", "b-1", "c-0"), topology(frozenset({"a-0"}))).by_loss)
-    assert found[Loss(LossKind.ZONE, "a")].harm is Harm.NONE
-    assert found[Loss(LossKind.ZONE, "b")].harm is Harm.PERHAPS_UNREADABLE
+    assert found[NamedLoss(LossScope.ZONE, "a")].harm is Harm.NONE
+    assert found[NamedLoss(LossScope.ZONE, "b")].harm is Harm.PERHAPS_UNREADABLE
 
 
 def test_a_bookie_without_a_cookie_is_missing() -> None:
     found = judged(ledger("a-9", "b-9", "c-0"), topology())
     assert found.now.harm is Harm.PERHAPS_UNREADABLE
-    assert Loss(LossKind.BOOKIE, "a-9") in dict(found.by_loss)
+    assert NamedLoss(LossScope.BOOKIE, "a-9") in dict(found.by_loss)
 
 
 NAMES = [f"{zone}-{number}" for zone in "abc" for number in range(6)]
@@ -96,10 +96,10 @@ def test_each_answer_is_that_of_the_whole_ledger(
         where = place(bookie)
         return None if where is None else where.zone
 
-    def taken_by(loss: Loss) -> Callable[[BookieId], bool]:
+    def taken_by(loss: NamedLoss) -> Callable[[BookieId], bool]:
         def takes(bookie: BookieId) -> bool:
             where = place(bookie)
-            named = {LossKind.ZONE: zone(bookie), LossKind.UPGRADE_DOMAIN: where and str(where)}
+            named = {LossScope.ZONE: zone(bookie), LossScope.UPGRADE_DOMAIN: where and str(where)}
             return bookie in away or named.get(loss.kind, bookie) == loss.name
 
         return takes

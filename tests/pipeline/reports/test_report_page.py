@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from zonekeeper.pipeline.reports import report_page, zone_sums
-from zonekeeper.pipeline.reports.fragment_losses import LossKind
+from zonekeeper.pipeline.reports.fragment_losses import LossScope
 from zonekeeper.pipeline.reports.report_page import BARS_MAX
 from zonekeeper.placement.promises.cost import Prices
 
@@ -25,10 +25,10 @@ ROWS = [
     row(
         "cluster", "e4d9", ledgers=21, open_ledgers=2, bytes=3 << 30, written_crossing_bytes=10**12
     ),
-    row(LossKind.ZONE, "a", bytes=3 << 30, room="no", why="zones b, c cannot take what it holds"),
-    row(LossKind.UPGRADE_DOMAIN, "/a/ud-0", bytes=5 << 20, of_mean=1.25),
+    row(LossScope.ZONE, "a", bytes=3 << 30, room="no", why="zones b, c cannot take what it holds"),
+    row(LossScope.UPGRADE_DOMAIN, "/a/ud-0", bytes=5 << 20, of_mean=1.25),
     row(
-        LossKind.BOOKIE,
+        LossScope.BOOKIE,
         "bk-<a>-0",
         bytes=7 << 10,
         capacity_bytes=4 << 40,
@@ -38,7 +38,7 @@ ROWS = [
         loss_unreadable=3,
         loss_last_copy=4,
     ),
-    row(LossKind.BOOKIE, "bk-a-1"),
+    row(LossScope.BOOKIE, "bk-a-1"),
 ]
 
 
@@ -127,7 +127,7 @@ def test_all_rows_are_in_the_csv_behind_the_link() -> None:
 
 
 def test_a_chart_has_the_largest_and_says_how_many_are_left_out() -> None:
-    many = [row(LossKind.BOOKIE, f"bk-{number:03d}", bytes=number) for number in range(100)]
+    many = [row(LossScope.BOOKIE, f"bk-{number:03d}", bytes=number) for number in range(100)]
     text, _ = page([ROWS[0], *many])
     chart = re.search(r'aria-label="Bytes of copies by bookie">.*?</svg>', text)
     assert chart is not None
@@ -163,6 +163,6 @@ def test_sizes_are_short(value: int | None, text: str) -> None:
 
 def test_a_loss_is_harmful_if_entries_may_be_gone() -> None:
     assert report_page.harmful(ROWS[3]) == "3 ledgers unreadable"
-    assert report_page.harmful(row(LossKind.BOOKIE, "x", loss_last_copy=9)) == ""
-    both = row(LossKind.BOOKIE, "x", loss_unreadable=1, loss_perhaps_unreadable=2)
+    assert report_page.harmful(row(LossScope.BOOKIE, "x", loss_last_copy=9)) == ""
+    both = row(LossScope.BOOKIE, "x", loss_unreadable=1, loss_perhaps_unreadable=2)
     assert report_page.harmful(both) == "1 ledgers unreadable, 2 ledgers perhaps unreadable"

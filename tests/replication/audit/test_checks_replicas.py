@@ -34,7 +34,7 @@ from zonekeeper.replication.audit.checks_replicas import ReplicasCheck
 from zonekeeper.replication.audit.marking import Marker
 from zonekeeper.replication.audit.replica_reading import ReplicaReader, windows
 from zonekeeper.replication.audit.returning import Returning
-from zonekeeper.replication.decisions.copies import CopyFault, Fault
+from zonekeeper.replication.decisions.copies import CopyFault, FaultKind
 from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 from zonekeeper.replication.watch.zone_watch import ZoneWatch
@@ -251,7 +251,7 @@ async def test_copies_behind_one_that_cannot_be_read_are_read(world: CheckWorld)
     holder = ledger.metadata.last_fragment.ensemble[1]
     world.lab.door(holder).spoil = unreadable({0, 4, 5})
     found = await faults_of(world, ledger)
-    assert found == [CopyFault(EntryId(one), holder, Fault.UNREADABLE) for one in (0, 4, 5)]
+    assert found == [CopyFault(EntryId(one), holder, FaultKind.UNREADABLE) for one in (0, 4, 5)]
 
 
 @played()
@@ -263,7 +263,7 @@ async def test_a_bookie_that_can_read_nothing_is_not_asked_for_every_entry(
     holder = ledger.metadata.last_fragment.ensemble[1]
     world.lab.door(holder).read_error = errors.IoFailed("a bad disk")
     found = await faults_of(world, ledger)
-    assert [one.fault for one in found] == [Fault.UNREADABLE] * 3 + [Fault.UNKNOWN] * 9
+    assert [one.fault for one in found] == [FaultKind.UNREADABLE] * 3 + [FaultKind.UNKNOWN] * 9
 
 
 @played()

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.replication.audit import replica_reading
-from zonekeeper.replication.decisions.copies import CopyFault, Fault
+from zonekeeper.replication.decisions.copies import CopyFault, FaultKind
 from zonekeeper.replication.decisions.fault_ranges import FaultRange, FaultRanges
 
 A, B = BookieId("a"), BookieId("b")
 PLAIN = Quorums(ensemble=3, write=3, ack=2)
 STRIPED = Quorums(ensemble=6, write=3, ack=2)
 
-Faulty = dict[tuple[int, BookieId], Fault]
+Faulty = dict[tuple[int, BookieId], FaultKind]
 
 
 def put_together(quorums: Quorums, wanted: range, faulty: Faulty) -> list[FaultRange]:
@@ -33,31 +33,31 @@ def put_together(quorums: Quorums, wanted: range, faulty: Faulty) -> list[FaultR
 
 def test_a_bookie_that_lacks_all_of_a_long_fragment_is_one_range_a_stripe() -> None:
     wanted = range(7, 5_000)
-    faulty: Faulty = {(entry, A): Fault.MISSING for entry in wanted}
+    faulty: Faulty = {(entry, A): FaultKind.MISSING for entry in wanted}
     (found,) = put_together(PLAIN, wanted, faulty)
-    assert found == FaultRange(bookie=A, fault=Fault.MISSING, same=None, entries=wanted)
+    assert found == FaultRange(bookie=A, fault=FaultKind.MISSING, same=None, entries=wanted)
     striped = put_together(STRIPED, wanted, faulty)
     assert [one.entries for one in striped] == [range(at, 5_000, 6) for at in range(7, 13)]
 
 
 def test_another_fault_another_bookie_and_a_gap_each_begin_a_range() -> None:
     faulty = {
-        **{(entry, A): Fault.MISSING for entry in (1, 2, 5)},
-        (3, A): Fault.BAD,
-        **{(entry, B): Fault.MISSING for entry in (1, 2)},
+        **{(entry, A): FaultKind.MISSING for entry in (1, 2, 5)},
+        (3, A): FaultKind.BAD,
+        **{(entry, B): FaultKind.MISSING for entry in (1, 2)},
     }
     found = {(one.bookie, one.fault, one.entries) for one in put_together(PLAIN, range(9), faulty)}
     assert found == {
-        (A, Fault.MISSING, range(1, 3)),
-        (A, Fault.MISSING, range(5, 6)),
-        (A, Fault.BAD, range(3, 4)),
-        (B, Fault.MISSING, range(1, 3)),
+        (A, FaultKind.MISSING, range(1, 3)),
+        (A, FaultKind.MISSING, range(5, 6)),
+        (A, FaultKind.BAD, range(3, 4)),
+        (B, FaultKind.MISSING, range(1, 3)),
     }
 
 
 def test_copies_that_differ_in_another_way_are_another_range() -> None:
     ranges, window = FaultRanges(), range(2)
-    faults = [CopyFault(EntryId(at), A, Fault.DIFFERING, at + 1) for at in window]
+    faults = [CopyFault(EntryId(at), A, FaultKind.DIFFERING, at + 1) for at in window]
     found = [*ranges.add(window, faults), *ranges.end()]
     assert [(one.same, one.entries) for one in found] == [(1, range(1)), (2, range(1, 2))]
 
@@ -66,7 +66,9 @@ def test_copies_that_differ_in_another_way_are_another_range() -> None:
     st.sampled_from([PLAIN, STRIPED]),
     st.integers(0, 9),
     st.dictionaries(
-        st.tuples(st.integers(0, 60), st.sampled_from([A, B])), st.sampled_from(Fault), max_size=60
+        st.tuples(st.integers(0, 60), st.sampled_from([A, B])),
+        st.sampled_from(FaultKind),
+        max_size=60,
     ),
 )
 def test_each_fault_is_in_exactly_one_range(quorums: Quorums, first: int, drawn: Faulty) -> None:

@@ -62,7 +62,7 @@ def _nothing() -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class PipelineJob:
     """One job of the command line."""
 
     name: str
@@ -81,14 +81,14 @@ class Job:
 
 
 JOBS: Final = (
-    Job(
+    PipelineJob(
         name="placement-audit",
         help="How well each fragment keeps the policy, and what each loss would do.",
         settings=placement_audit.PlacementAuditSource.SETTINGS,
         frame=placement_audit.placement_audit,
         outcome=placement_audit.outcome,
     ),
-    Job(
+    PipelineJob(
         name="replica-audit",
         help="Read every entry on each of its bookies, and compare.",
         settings=replica_audit.ReplicaAuditSource.SETTINGS,
@@ -97,7 +97,7 @@ JOBS: Final = (
         kept=replica_audit.without_readings,
         held=replica_audit.held,
     ),
-    Job(
+    PipelineJob(
         name="zone-report",
         help="What zones, upgrade domains and bookies hold, and what the loss of each costs.",
         settings=zone_report.ZoneReportSource.SETTINGS,
@@ -171,7 +171,7 @@ def _run(words: Sequence[str]) -> int:
 
 def _done(
     spark: SparkSession,
-    job: Job,
+    job: PipelineJob,
     options: JobOptions,
     texts: Mapping[str, str],
     outputs: Sequence[str],

@@ -15,7 +15,7 @@ from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.pipeline.planning import job_source
 from zonekeeper.pipeline.planning.id_ranges import IdRange
 from zonekeeper.pipeline.planning.job_outcome import JobOutcome
-from zonekeeper.pipeline.planning.job_source import ROWS_AT_ONCE, JobSource, Plan, Row, Worker
+from zonekeeper.pipeline.planning.job_source import ROWS_AT_ONCE, JobSource, Plan, Row, TaskWorker
 from zonekeeper.pipeline.reports import fragment_rows
 from zonekeeper.pipeline.reports.fragment_rows import FragmentRows
 from zonekeeper.placement.ensembles.adherence import Level
@@ -38,7 +38,7 @@ class PlacementAuditSource(JobSource):
         return "zonekeeper-placement-audit"
 
     async def rows(
-        self, worker: Worker, plan: Plan, ranges: tuple[IdRange, ...]
+        self, worker: TaskWorker, plan: Plan, ranges: tuple[IdRange, ...]
     ) -> AsyncGenerator[list[Row], None]:
         """Give a row for each fragment of the ledgers of a task; no bookie is asked."""
         made = FragmentRows(plan.topology, plan.policy.placement, random.SystemRandom())

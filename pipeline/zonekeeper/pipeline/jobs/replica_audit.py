@@ -24,7 +24,7 @@ from zonekeeper.pipeline.planning import job_options, job_source, quiet, worker_
 from zonekeeper.pipeline.planning.id_ranges import IdRange
 from zonekeeper.pipeline.planning.job_options import JobOptions
 from zonekeeper.pipeline.planning.job_outcome import JobOutcome
-from zonekeeper.pipeline.planning.job_source import ROWS_AT_ONCE, JobSource, Plan, Row, Worker
+from zonekeeper.pipeline.planning.job_source import ROWS_AT_ONCE, JobSource, Plan, Row, TaskWorker
 from zonekeeper.pipeline.reports import fault_rows
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.troubles import Refusal
@@ -67,11 +67,11 @@ class ReplicaAuditSource(JobSource):
         return await super().plan(client, wanted)
 
     async def rows(
-        self, worker: Worker, plan: Plan, ranges: tuple[IdRange, ...]
+        self, worker: TaskWorker, plan: Plan, ranges: tuple[IdRange, ...]
     ) -> AsyncGenerator[list[Row], None]:
         """Give what was found in the ledgers of a task, and how much was read."""
         assert worker.view is not None, "this job watches"
-        reading = LedgerReading(worker.client, worker.view, plan)
+        reading = CopiesReading(worker.client, worker.view, plan)
         for first, last in ranges:
             count = 0
             entries, size_bytes = reading.so_far
@@ -89,7 +89,7 @@ class ReplicaAuditSource(JobSource):
             yield [fault_rows.of_reading(count, entries_now - entries, bytes_now - size_bytes)]
 
 
-class LedgerReading:
+class CopiesReading:
     """Reads ledgers whole, one after the other, at a task's share of the job's rate."""
 
     def __init__(self, client: Client, view: View, plan: Plan) -> None:

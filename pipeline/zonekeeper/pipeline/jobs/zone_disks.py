@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from zonekeeper.pipeline.reports.fragment_losses import LossKind
+from zonekeeper.pipeline.reports.fragment_losses import LossScope
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.topology import Topology
 from zonekeeper.placement.policy.rules import PlacementRules
@@ -13,10 +13,10 @@ from zonekeeper.wire.contract.service import BookieInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
+class ReportedDisk:
     """The disks of a zone or of a bookie; None: unknown."""
 
-    kind: LossKind
+    kind: LossScope
     name: str
     capacity_bytes: int | None
     used_bytes: int | None
@@ -27,15 +27,15 @@ class Disk:
 
 def judged(
     topology: Topology, infos: Mapping[BookieId, BookieInfo], rules: PlacementRules
-) -> Iterator[Disk]:
+) -> Iterator[ReportedDisk]:
     """Give each zone that the policy names, and each bookie.
 
     Of a disk that several bookies share each bookie has its part.
     """
     by_zone = usage.by_zone(topology, infos, rules=rules)
     for one in headroom.judge(by_zone):
-        yield Disk(
-            kind=LossKind.ZONE,
+        yield ReportedDisk(
+            kind=LossScope.ZONE,
             name=one.zone,
             capacity_bytes=by_zone[one.zone].capacity_bytes,
             used_bytes=by_zone[one.zone].used_bytes,
@@ -44,8 +44,8 @@ def judged(
         )
     for bookie in topology:
         info = infos.get(bookie.id)
-        yield Disk(
-            kind=LossKind.BOOKIE,
+        yield ReportedDisk(
+            kind=LossScope.BOOKIE,
             name=bookie.id,
             capacity_bytes=None if info is None else info.total_bytes // bookie.sharers,
             used_bytes=None

@@ -16,14 +16,14 @@ from pyspark.sql import functions as sql
 from zonekeeper.client.api.client import Client
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.pipeline.jobs import zone_disks
-from zonekeeper.pipeline.jobs.zone_disks import Disk
+from zonekeeper.pipeline.jobs.zone_disks import ReportedDisk
 from zonekeeper.pipeline.planning import job_options, job_source
 from zonekeeper.pipeline.planning.id_ranges import IdRange
 from zonekeeper.pipeline.planning.job_options import JobOptions
 from zonekeeper.pipeline.planning.job_outcome import JobOutcome
-from zonekeeper.pipeline.planning.job_source import JobSource, Plan, Row, Worker
+from zonekeeper.pipeline.planning.job_source import JobSource, Plan, Row, TaskWorker
 from zonekeeper.pipeline.reports import report_page, zone_sums
-from zonekeeper.pipeline.reports.fragment_losses import LossKind
+from zonekeeper.pipeline.reports.fragment_losses import LossScope
 from zonekeeper.pipeline.reports.zone_sums import CLUSTER, ZoneSums
 from zonekeeper.placement.promises.headroom import Room
 from zonekeeper.replication.view import listing, usage
@@ -36,7 +36,7 @@ _SUMS: Final = ", ".join(f"{name} bigint" for name in zone_sums.NAMES)
 class ReportPlan(Plan):
     """A plan with what bookies said of their disks."""
 
-    disks: tuple[Disk, ...]
+    disks: tuple[ReportedDisk, ...]
     cluster_id: str
 
 
@@ -70,7 +70,7 @@ class ZoneReportSource(JobSource):
         )
 
     async def rows(
-        self, worker: Worker, plan: Plan, ranges: tuple[IdRange, ...]
+        self, worker: TaskWorker, plan: Plan, ranges: tuple[IdRange, ...]
     ) -> AsyncGenerator[list[Row], None]:
         """Give the sums of a task's ledgers."""
         assert isinstance(plan, ReportPlan), "this job planned it"
@@ -152,7 +152,7 @@ def outcome(frame: DataFrame) -> JobOutcome:
         lines.append(f"ledgers whose metadata cannot be read: {cluster['unreadable_ledgers']}")
     risky, found = 0, bool(cluster["unreadable_ledgers"])
     for row in rows:
-        if row["kind"] == LossKind.ZONE:
+        if row["kind"] == LossScope.ZONE:
             lines.append(
                 f"zone {row['name']}: {report_page.size(row['bytes'])} of copies; if it is lost, "
                 f"room for them: {row['room']}, {row['why']}"

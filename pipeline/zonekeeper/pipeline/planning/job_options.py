@@ -1,4 +1,4 @@
-"""The options of the jobs: one table, for the command line, for functions and for Spark. Pure.
+"""The options of the jobs: one table, for the command line, for functions and for Spark.
 
 On the command line an option is ``--bytes-per-second``, in Python ``bytes_per_second``. Between the
 driver and its workers the same texts go as options of a data source. All faults are reported at

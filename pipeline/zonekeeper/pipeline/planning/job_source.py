@@ -54,7 +54,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
+class TaskWorker:
     """What the tasks of one Python worker share."""
 
     client: Client
@@ -106,7 +106,7 @@ class JobSource(DataSource):
         )
 
     def rows(
-        self, worker: Worker, plan: Plan, ranges: tuple[IdRange, ...]
+        self, worker: TaskWorker, plan: Plan, ranges: tuple[IdRange, ...]
     ) -> AsyncGenerator[list[Row], None]:
         """Give the rows of a task, in portions."""
         raise NotImplementedError
@@ -129,7 +129,7 @@ class JobReader(DataSourceReader):
         with one_line.told():
             kept = worker_client.kept(options.metadata, options.config)
             view = worker_view.of(options.metadata, kept) if self._source.WATCHES else None
-            worker = Worker(client=kept.opened.client, view=view)
+            worker = TaskWorker(client=kept.opened.client, view=view)
             every = streamed(kept.calls, lambda: self._source.rows(worker, self._plan, ranges))
             for portion in every:
                 yield from portion

@@ -26,7 +26,7 @@ from zonekeeper.replication.decisions.what_if import LedgerOutcome
 SPREADS_MAX: Final = 100_000
 
 
-class LossKind(enum.StrEnum):
+class LossScope(enum.StrEnum):
     """What is lost."""
 
     ZONE = "zone"
@@ -34,10 +34,10 @@ class LossKind(enum.StrEnum):
     BOOKIE = "bookie"
 
 
-class Loss(NamedTuple):
+class NamedLoss(NamedTuple):
     """One loss; an upgrade domain is named with its zone, as ``/a/ud-0``."""
 
-    kind: LossKind
+    kind: LossScope
     name: str
 
 
@@ -55,7 +55,7 @@ class Losses:
     #: With what is missing now.
     now: LedgerOutcome
     #: By loss; zones, upgrade domains and bookies, each sorted by name.
-    by_loss: tuple[tuple[Loss, LedgerOutcome], ...]
+    by_loss: tuple[tuple[NamedLoss, LedgerOutcome], ...]
 
 
 def members_of(ensemble: Sequence[BookieId], topology: Topology) -> tuple[Member, ...]:
@@ -80,7 +80,7 @@ def of_fragment(
     """Judge each loss; ``members`` are the places of ``ensemble``."""
     now, answers = _by_places(quorums, members, grows, empty)
     named = [(_loss(kind, at, ensemble, members), outcome) for kind, at, outcome in answers]
-    order = list(LossKind)
+    order = list(LossScope)
     named.sort(key=lambda one: (order.index(one[0].kind), one[0].name))
     return Losses(now=now, by_loss=tuple(named))
 
@@ -91,7 +91,7 @@ def _by_places(
     members: tuple[Member, ...],
     grows: bool,
     empty: bool,
-) -> tuple[LedgerOutcome, tuple[tuple[LossKind, int, LedgerOutcome], ...]]:
+) -> tuple[LedgerOutcome, tuple[tuple[LossScope, int, LedgerOutcome], ...]]:
     zones = [None if one.location is None else one.location.zone for one in members]
     gone = frozenset(at for at, one in enumerate(members) if one.missing or one.location is None)
 
@@ -103,7 +103,7 @@ def _by_places(
     )
 
 
-def _losses(members: Sequence[Member]) -> Iterator[tuple[LossKind, frozenset[int]]]:
+def _losses(members: Sequence[Member]) -> Iterator[tuple[LossScope, frozenset[int]]]:
     """Give the positions that each loss takes."""
     zones: defaultdict[ZoneName, set[int]] = defaultdict(set)
     units: defaultdict[Location, set[int]] = defaultdict(set)
@@ -111,13 +111,15 @@ def _losses(members: Sequence[Member]) -> Iterator[tuple[LossKind, frozenset[int
         if place is not None:
             zones[place.zone].add(at)
             units[place].add(at)
-        yield LossKind.BOOKIE, frozenset({at})
-    yield from ((LossKind.ZONE, frozenset(lost)) for lost in zones.values())
-    yield from ((LossKind.UPGRADE_DOMAIN, frozenset(lost)) for lost in units.values())
+        yield LossScope.BOOKIE, frozenset({at})
+    yield from ((LossScope.ZONE, frozenset(lost)) for lost in zones.values())
+    yield from ((LossScope.UPGRADE_DOMAIN, frozenset(lost)) for lost in units.values())
 
 
-def _loss(kind: LossKind, at: int, ensemble: Sequence[BookieId], members: Sequence[Member]) -> Loss:
+def _loss(
+    kind: LossScope, at: int, ensemble: Sequence[BookieId], members: Sequence[Member]
+) -> NamedLoss:
     place = members[at].location
-    if kind is LossKind.BOOKIE or place is None:
-        return Loss(LossKind.BOOKIE, ensemble[at])
-    return Loss(kind, place.zone if kind is LossKind.ZONE else str(place))
+    if kind is LossScope.BOOKIE or place is None:
+        return NamedLoss(LossScope.BOOKIE, ensemble[at])
+    return NamedLoss(kind, place.zone if kind is LossScope.ZONE else str(place))

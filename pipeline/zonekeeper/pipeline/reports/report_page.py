@@ -13,7 +13,7 @@ from typing import Final
 
 from zonekeeper.pipeline.reports import bar_chart
 from zonekeeper.pipeline.reports.bar_chart import Bar
-from zonekeeper.pipeline.reports.fragment_losses import LossKind
+from zonekeeper.pipeline.reports.fragment_losses import LossScope
 from zonekeeper.placement.promises.cost import GB, Prices
 
 Row = Mapping[str, object]
@@ -22,9 +22,9 @@ BARS_MAX: Final = 40
 #: The kind of the row about the cluster, as ``zone_sums`` has it.
 _CLUSTER: Final = "cluster"
 _KINDS: Final = {
-    LossKind.ZONE: "zone",
-    LossKind.UPGRADE_DOMAIN: "upgrade domain",
-    LossKind.BOOKIE: "bookie",
+    LossScope.ZONE: "zone",
+    LossScope.UPGRADE_DOMAIN: "upgrade domain",
+    LossScope.BOOKIE: "bookie",
 }
 #: The columns that count ledgers which a loss would harm, and the words for them.
 _HARMS: Final = {
@@ -70,8 +70,8 @@ def page(rows: Sequence[Row], *, made_at: str, prices: Prices | None) -> str:
     parts = [
         _head(cluster, made_at),
         *(_stored(kind, some) for kind, some in by_kind.items()),
-        _disks(by_kind[LossKind.BOOKIE]),
-        _room(by_kind[LossKind.ZONE]),
+        _disks(by_kind[LossScope.BOOKIE]),
+        _room(by_kind[LossScope.ZONE]),
         *(_losses(kind, some, prices) for kind, some in by_kind.items()),
         _crossing(cluster, prices),
         _download(rows),
@@ -130,7 +130,7 @@ def _largest(rows: Iterable[Row], name: str) -> tuple[list[Row], str]:
     return sorted(ordered[:BARS_MAX], key=lambda row: str(row["name"])), note
 
 
-def _stored(kind: LossKind, rows: Sequence[Row]) -> str:
+def _stored(kind: LossScope, rows: Sequence[Row]) -> str:
     some, note = _largest(rows, "bytes")
     bars = [
         Bar(
@@ -191,7 +191,7 @@ def _room(rows: Sequence[Row]) -> str:
     )
 
 
-def _losses(kind: LossKind, rows: Sequence[Row], prices: Prices | None) -> str:
+def _losses(kind: LossScope, rows: Sequence[Row], prices: Prices | None) -> str:
     some, note = _largest(rows, "loss_bytes")
     title = f"What the loss of each {_KINDS[kind]} costs"
     bars = [

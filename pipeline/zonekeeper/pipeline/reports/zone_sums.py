@@ -19,7 +19,7 @@ from typing import Final
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.pipeline.reports import fragment_losses, fragment_rows
-from zonekeeper.pipeline.reports.fragment_losses import Loss, Losses, LossKind
+from zonekeeper.pipeline.reports.fragment_losses import Losses, LossScope, NamedLoss
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.base.topology import Topology
@@ -69,10 +69,10 @@ class ZoneSums:
         self._topology = topology
         self._zones = topology.zones
         self._cluster = Sums()
-        self._sums: defaultdict[Loss, Sums] = defaultdict(Sums)
+        self._sums: defaultdict[NamedLoss, Sums] = defaultdict(Sums)
         self._crossing = [Fraction(0)] * 3
         self._members = _members(topology)
-        self._tallies: dict[Loss, Tally] = {}
+        self._tallies: dict[NamedLoss, Tally] = {}
 
     def unreadable(self) -> None:
         """Count a ledger whose metadata cannot be read."""
@@ -99,16 +99,16 @@ class ZoneSums:
             sums.loss_unwritable += outcome.unwritable
             self._tally(loss).add(ledger)
 
-    def losses_of(self, bookie: BookieId) -> tuple[Loss, ...]:
+    def losses_of(self, bookie: BookieId) -> tuple[NamedLoss, ...]:
         """Give the losses that take a bookie: its own, its unit's and its zone's."""
         where = self._topology.location(bookie)
-        own = Loss(LossKind.BOOKIE, bookie)
+        own = NamedLoss(LossScope.BOOKIE, bookie)
         if where is None:
             return (own,)
         return (
             own,
-            Loss(LossKind.UPGRADE_DOMAIN, str(where)),
-            Loss(LossKind.ZONE, where.zone),
+            NamedLoss(LossScope.UPGRADE_DOMAIN, str(where)),
+            NamedLoss(LossScope.ZONE, where.zone),
         )
 
     def rows(self) -> Iterator[tuple[str, str, Sums]]:
@@ -159,7 +159,7 @@ class ZoneSums:
                 empty=end is not None and end <= fragment.first_entry,
             )
 
-    def _tally(self, loss: Loss) -> Tally:
+    def _tally(self, loss: NamedLoss) -> Tally:
         known = self._tallies.get(loss)
         if known is None:
             lost = self._members.get(loss, frozenset({BookieId(loss.name)}))
@@ -167,21 +167,23 @@ class ZoneSums:
         return known
 
 
-def _members(topology: Topology) -> Mapping[Loss, frozenset[BookieId]]:
+def _members(topology: Topology) -> Mapping[NamedLoss, frozenset[BookieId]]:
     """Give the bookies that the loss of each zone and unit takes."""
-    found: defaultdict[Loss, set[BookieId]] = defaultdict(set)
+    found: defaultdict[NamedLoss, set[BookieId]] = defaultdict(set)
     for bookie in topology:
         if bookie.location is not None:
-            found[Loss(LossKind.ZONE, bookie.location.zone)].add(bookie.id)
-            found[Loss(LossKind.UPGRADE_DOMAIN, str(bookie.location))].add(bookie.id)
+            found[NamedLoss(LossScope.ZONE, bookie.location.zone)].add(bookie.id)
+            found[NamedLoss(LossScope.UPGRADE_DOMAIN, str(bookie.location))].add(bookie.id)
     return {loss: frozenset(bookies) for loss, bookies in found.items()}
 
 
-def _worst(judged: Iterable[Losses], touched: Iterable[Loss]) -> Mapping[Loss, LedgerOutcome]:
+def _worst(
+    judged: Iterable[Losses], touched: Iterable[NamedLoss]
+) -> Mapping[NamedLoss, LedgerOutcome]:
     """Give what each loss does to the worst of a ledger's fragments."""
     every = [(one.now, dict(one.by_loss)) for one in judged]
 
-    def of(loss: Loss) -> LedgerOutcome:
+    def of(loss: NamedLoss) -> LedgerOutcome:
         outcomes = [by_loss.get(loss, now) for now, by_loss in every]
         return LedgerOutcome(
             harm=max(one.harm for one in outcomes),

@@ -47,7 +47,7 @@ class Lack(enum.Enum):
 Copy: TypeAlias = Fingerprint | Lack
 
 
-class Fault(enum.StrEnum):
+class FaultKind(enum.StrEnum):
     """What is wrong with a copy of an entry, or (``LOST``) with the entry."""
 
     MISSING = "missing"
@@ -61,10 +61,10 @@ class Fault(enum.StrEnum):
     LOST = "lost"
 
 
-_FAULT_OF: Final[Mapping[Lack, Fault]] = {
-    Lack.ABSENT: Fault.MISSING,
-    Lack.BAD: Fault.BAD,
-    Lack.UNREADABLE: Fault.UNREADABLE,
+_FAULT_OF: Final[Mapping[Lack, FaultKind]] = {
+    Lack.ABSENT: FaultKind.MISSING,
+    Lack.BAD: FaultKind.BAD,
+    Lack.UNREADABLE: FaultKind.UNREADABLE,
 }
 
 
@@ -73,7 +73,7 @@ class CopyFault(NamedTuple):
 
     entry_id: EntryId
     bookie: BookieId | None
-    fault: Fault
+    fault: FaultKind
     #: For a copy that differs: how many good copies are the same as this one, itself included.
     same: int | None = None
 
@@ -144,13 +144,13 @@ def _faults(
     for bookie in holders:
         copy = said.get(bookie)
         if copy is None:
-            yield CopyFault(entry_id, bookie, Fault.UNKNOWN)
+            yield CopyFault(entry_id, bookie, FaultKind.UNKNOWN)
         elif isinstance(copy, Lack):
             yield CopyFault(entry_id, bookie, _FAULT_OF[copy])
         elif len(alike) > 1:
-            yield CopyFault(entry_id, bookie, Fault.DIFFERING, alike[copy])
+            yield CopyFault(entry_id, bookie, FaultKind.DIFFERING, alike[copy])
     if not alike and len(said) == len(holders):
-        yield CopyFault(entry_id, None, Fault.LOST)
+        yield CopyFault(entry_id, None, FaultKind.LOST)
 
 
 def has_share(

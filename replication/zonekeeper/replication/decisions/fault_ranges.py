@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from zonekeeper.placement.base.ids import BookieId, EntryId
-from zonekeeper.replication.decisions.copies import CopyFault, Fault
+from zonekeeper.replication.decisions.copies import CopyFault, FaultKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class FaultRange:
     """Entries with one fault on one bookie; a lost entry has no bookie."""
 
     bookie: BookieId | None
-    fault: Fault
+    fault: FaultKind
     same: int | None
     #: Its step is that of the stripe: write sets repeat after so many entries.
     entries: range
@@ -27,7 +27,7 @@ class FaultRange:
 
 class _Key(NamedTuple):
     bookie: BookieId | None
-    fault: Fault
+    fault: FaultKind
     same: int | None
 
 
