@@ -2,9 +2,12 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 
+from tests.client import lab
+from tests.client.lab import Lab
 from tests.replication.audit.test_checks_replicas import (
     PLAIN,
     STRIPED,
@@ -13,34 +16,43 @@ from tests.replication.audit.test_checks_replicas import (
     played,
     without,
 )
+from zonekeeper.client.base.errors import ClientEnded
 from zonekeeper.metadata.formats import ledger_metadata
 from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
+from zonekeeper.metadata.store.background import alongside
 from zonekeeper.pipeline.jobs import replica_audit
-from zonekeeper.pipeline.jobs.replica_audit import CopiesReading
+from zonekeeper.pipeline.jobs.replica_audit import CopiesReading, ReplicaAuditSource
 from zonekeeper.pipeline.planning import quiet
 from zonekeeper.pipeline.planning.id_ranges import IdRange
 from zonekeeper.pipeline.planning.job_options import JobOptions
-from zonekeeper.pipeline.planning.job_source import Plan
+from zonekeeper.pipeline.planning.job_source import Plan, TaskWorker
 from zonekeeper.pipeline.planning.quiet import NotWatchedError
+from zonekeeper.pipeline.planning.worker_view import WatchedView
 from zonekeeper.pipeline.reports import fault_rows
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.placement.zones.losses import Held, HeldBy
+from zonekeeper.replication.view.view import View
+from zonekeeper.wire.contract.service import ReadReply
 from zonekeeper.wire.formats import errors
 
 NAMES = [part.split()[0] for part in fault_rows.COLUMNS.split(", ")]
 
 
-def reading(world: CheckWorld, *, rate: int = 0) -> CopiesReading:
+def plan_of(world: CheckWorld) -> Plan:
     wanted = IdRange(LedgerId(0), LedgerId(9))
-    plan = Plan(
-        options=JobOptions(metadata="zk://h/l", wanted=wanted, bytes_per_second=rate),
+    return Plan(
+        options=JobOptions(metadata="zk://h/l", wanted=wanted),
         policy=world.view.policy,
         bookies=tuple(world.view.topology),
         ranges=((wanted,),),
     )
-    return CopiesReading(world.client, world.view, plan)
+
+
+def reading(world: CheckWorld) -> CopiesReading:
+    watched = WatchedView(world.view, lambda: None)
+    return CopiesReading(world.client, watched, plan_of(world))
 
 
 async def found(world: CheckWorld, ledger: StoredLedger) -> list[tuple[object, ...]]:
@@ -160,6 +172,44 @@ async def test_behind_too_many_ranges_a_ledger_is_not_read(
 
 
 @played()
+async def test_a_task_gives_what_it_found_and_how_much_it_read_of_each_range(
+    world: CheckWorld,
+) -> None:
+    whole, faulty = await world.written(5), await world.written(7)
+    damaged_id = LedgerId(faulty.id + 1)
+    await world.cluster.store.create(
+        ledgers.path(world.cluster, damaged_id), b"garbage", make_parents=True
+    )
+    holder = faulty.metadata.last_fragment.ensemble[0]
+    world.lab.door(holder).spoil = spoiled_of(faulty.id, without({3}))
+    source = ReplicaAuditSource({})
+    worker = TaskWorker(client=world.client, watched=WatchedView(world.view, lambda: None))
+    ranges = (IdRange(whole.id, whole.id), IdRange(faulty.id, LedgerId(faulty.id + 5)))
+    every = source.rows(worker, plan_of(world), ranges)
+    rows = [row async for portion in every for row in portion]
+    first, fault, damaged_row, last = (dict(zip(NAMES, row, strict=True)) for row in rows)
+    assert (first["finding"], first["ledgers"], first["entries"]) == ("read", 1, 5)
+    assert (fault["ledger"], fault["bookie"], fault["finding"]) == (faulty.id, holder, "missing")
+    assert (damaged_row["ledger"], damaged_row["finding"]) == (damaged_id, fault_rows.NO_METADATA)
+    assert (last["finding"], last["ledgers"], last["entries"]) == ("read", 2, 7)
+    assert isinstance(last["bytes"], int)
+    assert isinstance(first["bytes"], int)
+    assert last["bytes"] < 2 * first["bytes"], "of this range alone"
+
+
+def spoiled_of(
+    ledger_id: LedgerId, spoil: Callable[[ReadReply], ReadReply]
+) -> Callable[[ReadReply], ReadReply]:
+    """Spoil answers about one ledger only."""
+
+    def spoiled(reply: ReadReply) -> ReadReply:
+        mine = any(frame.ledger_id == ledger_id for frame in reply.frames)
+        return spoil(reply) if mine else reply
+
+    return spoiled
+
+
+@played()
 async def test_nothing_is_read_while_a_zone_is_held_and_then_it_goes_on(world: CheckWorld) -> None:
     ledger = await world.written()
     await world.lab.crash_zone("c")
@@ -181,6 +231,41 @@ async def test_nothing_is_read_while_a_zone_is_held_and_then_it_goes_on(world: C
             await machine.start()
     assert await waiting == []
     assert [len(door.reads) for door in asked] > before
+
+
+@played()
+async def test_a_view_that_is_not_followed_any_more_ends_the_task_and_is_not_waited_for(
+    world: CheckWorld,
+) -> None:
+    ended = ClientEnded("x", maybe_applied=False)
+    checks = 0
+
+    def check() -> None:
+        nonlocal checks
+        checks += 1
+        if checks > 2:
+            raise ended
+
+    watched = WatchedView(world.view, check)
+    await quiet.until_quiet_ends(watched, unwatched=False)
+    await world.lab.crash_zone("c")
+    await asyncio.sleep(120)
+    with pytest.raises(ClientEnded):
+        await quiet.until_quiet_ends(watched, unwatched=False)
+
+
+def test_without_a_zone_watch_a_job_is_refused_unless_it_may_read_unwatched() -> None:
+    async def staged(lab_: Lab) -> None:
+        cluster = await lab_.cluster()
+        view = View(cluster)
+        async with alongside(view.follow()):
+            await view.known()
+            with pytest.raises(NotWatchedError, match="no zone watch is at work"):
+                await quiet.check_watched(view, unwatched=False)
+            await quiet.check_watched(view, unwatched=True)
+            assert quiet.holds(view, unwatched=True) is None
+
+    lab.play(staged)
 
 
 @played()

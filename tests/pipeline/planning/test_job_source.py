@@ -15,6 +15,8 @@ from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.pipeline.base import worker_client
 from zonekeeper.pipeline.jobs.placement_audit import PlacementAuditSource
+from zonekeeper.pipeline.jobs.replica_audit import ReplicaAuditSource
+from zonekeeper.pipeline.jobs.zone_report import ZoneReportSource
 from zonekeeper.pipeline.planning.job_source import JobReader, Row
 from zonekeeper.placement.base.ids import LedgerId
 
@@ -31,7 +33,7 @@ def address(pipeline_root: str) -> str:
         try:
             cluster = await open_cluster(store)
             for one in IDS:
-                metadata = dataclasses.replace(ledger("a-0", "b-0", "c-0"), create_token=one + 1)
+                metadata = dataclasses.replace(ledger("a-0", "b-0", "c-0"), create_token=7)
                 await ledgers.create(cluster, metadata, ledger_id=LedgerId(one))
             path = ledgers.path(cluster, LedgerId(DAMAGED))
             await store.create(path, b"garbage", make_parents=True)
@@ -100,6 +102,36 @@ def test_a_ledger_that_is_made_after_the_plan_is_in_one_task_as_well(address: st
 def test_a_task_that_runs_again_gives_the_same_rows(address: str) -> None:
     reader = planned(address)
     assert given(reader) == given(reader)
+
+
+def test_tasks_of_a_report_sum_up_and_the_first_gives_the_disks(address: str) -> None:
+    source = ZoneReportSource({"metadata": address, "ledgers-per-task": "5"})
+    tasks = given(source.reader(schema=StructType()))
+    names = [part.split()[0] for part in ZoneReportSource.COLUMNS.split(", ")]
+    clusters = [
+        dict(zip(names, row, strict=True)) for rows in tasks for row in rows if row[0] == "cluster"
+    ]
+    assert len(tasks) == len(clusters) == 2
+    assert sum(one["ledgers"] for one in clusters) == len(IDS)  # type: ignore[misc] # a number
+    assert [one["unreadable_ledgers"] for one in clusters] == [1, 0]
+    assert clusters[0]["name"] == clusters[1]["name"], "the cluster's id"
+    assert "bookie a-0" in {f"{row[0]} {row[1]}" for row in tasks[1]}
+
+
+def test_a_report_of_nothing_is_a_cluster_without_ledgers(pipeline_root: str) -> None:
+    source = ZoneReportSource({"metadata": pipeline_root})
+    ((row,),) = given(source.reader(schema=StructType()))
+    assert (row[0], row[2]) == ("cluster", 0)
+
+
+def test_with_a_rate_no_more_tasks_run_than_share_it(address: str) -> None:
+    texts = {"metadata": address, "ledgers-per-task": "1", "unwatched": "yes", "at-once": "3"}
+    free = ReplicaAuditSource(texts).reader(schema=StructType())
+    assert len(free.partitions()) == len(IDS) + 1
+    limited = ReplicaAuditSource({**texts, "bytes-per-second": "1MiB"})
+    tasks = limited.reader(schema=StructType()).partitions()
+    assert len(tasks) == 3
+    assert sum(len(one.value) for one in tasks) == len(IDS) + 1
 
 
 def test_what_cannot_be_planned_is_told_in_one_line(address: str) -> None:

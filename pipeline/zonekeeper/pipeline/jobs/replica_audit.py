@@ -7,7 +7,7 @@ gone, nothing is found of it.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,19 +15,22 @@ from pyspark.sql import functions as sql
 
 from zonekeeper.client.api import loop_thread
 from zonekeeper.client.api.client import Client
+from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.base.errors import ClientError
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledgers as ledger_store
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.pipeline.base import worker_client
+from zonekeeper.pipeline.base.worker_client import KeptClient
 from zonekeeper.pipeline.planning import job_options, job_source, quiet, worker_view
 from zonekeeper.pipeline.planning.id_ranges import IdRange
 from zonekeeper.pipeline.planning.job_options import JobOptions
 from zonekeeper.pipeline.planning.job_outcome import JobOutcome
 from zonekeeper.pipeline.planning.job_source import ROWS_AT_ONCE, JobSource, Plan, Row, TaskWorker
+from zonekeeper.pipeline.planning.worker_view import WatchedView
 from zonekeeper.pipeline.reports import fault_rows
 from zonekeeper.placement.base.ids import EntryId, LedgerId
-from zonekeeper.placement.base.troubles import Refusal
+from zonekeeper.placement.base.troubles import Refusal, Trouble
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.audit.replica_reading import ReplicaReader
 from zonekeeper.replication.decisions.fault_ranges import FaultRange, FaultRanges
@@ -70,8 +73,8 @@ class ReplicaAuditSource(JobSource):
         self, worker: TaskWorker, plan: Plan, ranges: tuple[IdRange, ...]
     ) -> AsyncGenerator[list[Row], None]:
         """Give what was found in the ledgers of a task, and how much was read."""
-        assert worker.view is not None, "this job watches"
-        reading = CopiesReading(worker.client, worker.view, plan)
+        assert worker.watched is not None, "this job watches"
+        reading = CopiesReading(worker.client, worker.watched, plan)
         for first, last in ranges:
             count = 0
             entries, size_bytes = reading.so_far
@@ -92,14 +95,14 @@ class ReplicaAuditSource(JobSource):
 class CopiesReading:
     """Reads ledgers whole, one after the other, at a task's share of the job's rate."""
 
-    def __init__(self, client: Client, view: View, plan: Plan) -> None:
+    def __init__(self, client: Client, watched: WatchedView, plan: Plan) -> None:
         self._client = client
-        self._view = view
+        self._watched = watched
         self._unwatched = plan.options.unwatched
         self._metrics = AuditorMetrics()
         rate = share_of(plan.options.bytes_per_second, len(plan.ranges))
         pool = client.bookies.pool
-        self._reader = ReplicaReader(view, pool, self._metrics, BytePace(lambda: rate))
+        self._reader = ReplicaReader(watched.view, pool, self._metrics, BytePace(lambda: rate))
 
     @property
     def so_far(self) -> tuple[int, int]:
@@ -150,7 +153,7 @@ class CopiesReading:
         )
 
     async def _ready(self) -> None:
-        await quiet.until_quiet_ends(self._view, unwatched=self._unwatched)
+        await quiet.until_quiet_ends(self._watched, unwatched=self._unwatched)
 
 
 def share_of(bytes_per_second: int, tasks: int) -> int:
@@ -232,7 +235,7 @@ def held(options: JobOptions) -> Iterator[Callable[[], str | None]]:
     """Give a function that says what the job waits for now; None: for nothing."""
     with (
         worker_client.connect(options.metadata, options.config) as kept,
-        loop_thread.opened(worker_view.followed(kept.opened.client)) as (view, calls),
+        _followed(kept) as (view, calls),
     ):
 
         def look() -> str | None:
@@ -247,3 +250,15 @@ def held(options: JobOptions) -> Iterator[Callable[[], str | None]]:
                 return None  # the store is away: the tasks wait for it, and say so
 
         yield asked
+
+
+@contextmanager
+def _followed(kept: KeptClient) -> Iterator[tuple[View, Calls]]:
+    """Give a view until the block ends; if the view failed meanwhile, the job does not fail."""
+    block = loop_thread.opened(worker_view.followed(kept.opened.client))
+    made = block.__enter__()
+    try:
+        yield made
+    finally:
+        with suppress(Trouble, OSError):
+            block.__exit__(None, None, None)

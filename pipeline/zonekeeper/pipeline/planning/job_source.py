@@ -25,10 +25,10 @@ from zonekeeper.pipeline.base import one_line, worker_client
 from zonekeeper.pipeline.planning import id_ranges, job_options, worker_view
 from zonekeeper.pipeline.planning.id_ranges import IdRange, RangeCutter
 from zonekeeper.pipeline.planning.job_options import JobOptions
+from zonekeeper.pipeline.planning.worker_view import WatchedView
 from zonekeeper.placement.base.settings import Setting
 from zonekeeper.placement.base.topology import Bookie, Topology
 from zonekeeper.placement.policy.rules import Policy
-from zonekeeper.replication.view.view import View
 
 #: A row, in the order of the job's columns.
 Row: TypeAlias = tuple[object, ...]
@@ -59,7 +59,7 @@ class TaskWorker:
 
     client: Client
     #: Only for a job that watches the cluster's gates.
-    view: View | None
+    watched: WatchedView | None
 
 
 class JobSource(DataSource):
@@ -128,8 +128,8 @@ class JobReader(DataSourceReader):
         options, ranges = self._plan.options, partition.value
         with one_line.told():
             kept = worker_client.kept(options.metadata, options.config)
-            view = worker_view.of(options.metadata, kept) if self._source.WATCHES else None
-            worker = TaskWorker(client=kept.opened.client, view=view)
+            watched = worker_view.of(options.metadata, kept) if self._source.WATCHES else None
+            worker = TaskWorker(client=kept.opened.client, watched=watched)
             every = streamed(kept.calls, lambda: self._source.rows(worker, self._plan, ranges))
             for portion in every:
                 yield from portion

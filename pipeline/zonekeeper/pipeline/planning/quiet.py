@@ -8,8 +8,10 @@ unless the person says that it may read unwatched.
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Final
 
+from zonekeeper.pipeline.planning.worker_view import WatchedView
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.zones.counted_time import longest_step_ms
 from zonekeeper.placement.zones.losses import Held, HeldBy
@@ -19,6 +21,8 @@ from zonekeeper.replication.view.view import View
 UNKNOWN: Final = frozenset({HeldBy.NOT_WATCHED, HeldBy.NO_RECORD})
 #: A zone watch that is at work is seen to evaluate within so many of its longest steps.
 _STEPS: Final = 2
+#: So often a wait makes sure that the view is still followed.
+_CHECKED_EVERY_S: Final = 5.0
 
 _logger = logging.getLogger(__name__)
 
@@ -55,11 +59,19 @@ async def check_watched(view: View, *, unwatched: bool) -> None:
         ) from None
 
 
-async def until_quiet_ends(view: View, *, unwatched: bool) -> None:
-    """Wait until nothing holds; the log has one line for each cause."""
+async def until_quiet_ends(watched: WatchedView, *, unwatched: bool) -> None:
+    """Wait until nothing holds; the log has one line for each cause.
+
+    Raises ``ClientEnded`` if the view is not followed any more: Spark then runs the task again.
+    """
     told: str | None = None
+    view = watched.view
+    watched.check()
     while (held := holds(view, unwatched=unwatched)) is not None:
         if held.by != told:
             _logger.warning("nothing is read until this is over: %s: %s", held.by, held.text)
             told = held.by
-        await view.changed(view.looks)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CHECKED_EVERY_S):
+                await view.changed(view.looks)
+        watched.check()

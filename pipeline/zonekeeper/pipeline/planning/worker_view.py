@@ -6,9 +6,10 @@ the worker's client it ends with the process, and a forked child makes one of it
 """
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from zonekeeper.client.api import loop_thread
 from zonekeeper.client.api.client import Client
@@ -18,6 +19,16 @@ from zonekeeper.metadata.store.background import alongside
 from zonekeeper.pipeline.base.worker_client import KeptClient
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.replication.view.view import View
+
+
+class WatchedView(NamedTuple):
+    """A view, and a function that raises ``ClientEnded`` once the view is not followed any more.
+
+    Such a view never changes again: a wait for its next look would not end.
+    """
+
+    view: View
+    check: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +60,16 @@ async def followed(client: Client) -> AsyncIterator[View]:
         yield view
 
 
-def of(metadata: str, kept: KeptClient) -> View:
+def of(metadata: str, kept: KeptClient) -> WatchedView:
     """Give this worker's view of a cluster, over the worker's client; do not close it."""
     key = (os.getpid(), metadata)
     known = _VIEWS.get(key)
     if known is not None and known.of is kept and not known.is_over:
-        return known.view
+        return WatchedView(known.view, known.calls.check)
     if known is not None:
         with suppress(Trouble, OSError):  # nobody waits for this view any more
             known.block.__exit__(None, None, None)
     block = loop_thread.opened(followed(kept.opened.client))
     view, calls = block.__enter__()
     _VIEWS[key] = _KeptView(kept, block, view, calls)
-    return view
+    return WatchedView(view, calls.check)
