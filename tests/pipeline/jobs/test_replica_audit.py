@@ -18,6 +18,7 @@ from tests.replication.audit.test_checks_replicas import (
 )
 from zonekeeper.client.base.errors import ClientEnded
 from zonekeeper.metadata.formats import ledger_metadata
+from zonekeeper.metadata.formats.ledger_metadata import Fragment
 from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.metadata.store.background import alongside
@@ -207,6 +208,41 @@ def spoiled_of(
         return spoil(reply) if mine else reply
 
     return spoiled
+
+
+@played()
+async def test_a_range_is_of_the_fragment_that_has_its_entries(world: CheckWorld) -> None:
+    ledger = await world.written(12)
+    ensemble = ledger.metadata.last_fragment.ensemble
+    parts = tuple(Fragment(EntryId(first), ensemble) for first in (0, 4, 9))
+    metadata = dataclasses.replace(ledger.metadata, fragments=parts)
+    world.lab.door(ensemble[0]).spoil = without({2, 3, 4, 11})
+    rows = await reading(world)._faults(dataclasses.replace(ledger, metadata=metadata))
+    assert [(row[1], row[4], row[5]) for row in rows] == [(0, 2, 3), (4, 4, 4), (9, 11, 11)]
+
+
+@played()
+async def test_a_task_reads_at_its_share_of_the_rate(world: CheckWorld) -> None:
+    ledger = await world.written(3_000)
+    now_s = asyncio.get_running_loop().time
+    at_once = reading(world)
+    began_s = now_s()
+    await at_once.found(ledger)
+    took_s, (_, size_bytes) = now_s() - began_s, at_once.so_far
+
+    wanted = IdRange(LedgerId(0), LedgerId(9))
+    rate = size_bytes // 100
+    plan = dataclasses.replace(
+        plan_of(world),
+        options=JobOptions(metadata="zk://h/l", wanted=wanted, bytes_per_second=rate),
+        ranges=((wanted,),) * 4,
+    )
+    slow = CopiesReading(world.client, WatchedView(world.view, lambda: None), plan)
+    began_s = now_s()
+    await slow.found(ledger)
+    # 400 s for all of it. One reply of each bookie may go before the rate is kept, and the last
+    # debt is not waited for.
+    assert 100 < now_s() - began_s - took_s < 410
 
 
 @played()
