@@ -4,6 +4,7 @@ import io
 from itertools import pairwise
 
 from zonekeeper.pipeline.planning.job_progress import FIRST_LINE_S, LINE_EVERY_S_MAX, JobProgress
+from zonekeeper.placement.zones.losses import Held, HeldBy
 
 
 class Clock:
@@ -32,12 +33,25 @@ def test_lines_come_ever_more_seldom() -> None:
 def test_what_the_job_waits_for_is_told_at_once_and_once() -> None:
     out, clock = io.StringIO(), Clock()
     progress = JobProgress(out, clock)
-    for held in (None, "zone a is held", "zone a is held", None, None):
+    first, later = (Held(by=HeldBy.ZONE_HELD, text=f"zone a is held for {s}s") for s in (1, 2))
+    other = Held(by=HeldBy.CLUSTER_HELD, text="the cluster is held")
+    for held in (None, first, later, later, other, None, None):
         progress.look(0, 0, held)
     assert out.getvalue().splitlines() == [
-        "the job reads nothing until this is over: zone a is held",
+        "the job reads nothing until this is over: zone a is held for 1s",
+        "the job reads nothing until this is over: the cluster is held",
         "nothing holds any more: the job goes on",
     ]
+
+
+def test_a_line_of_progress_says_what_is_waited_for() -> None:
+    out, clock = io.StringIO(), Clock()
+    progress = JobProgress(out, clock)
+    clock.now_s = 60
+    progress.look(1, 2, Held(by=HeldBy.ZONE_HELD, text="zone a is held for 9s"))
+    assert out.getvalue().splitlines()[-1] == (
+        "1 of 2 tasks done, 60 s; waits, because zone a is held for 9s"
+    )
 
 
 def test_before_spark_has_tasks_nothing_is_said() -> None:

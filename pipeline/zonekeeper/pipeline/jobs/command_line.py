@@ -39,6 +39,7 @@ from zonekeeper.pipeline.planning.job_outcome import JobOutcome
 from zonekeeper.pipeline.planning.job_progress import JobProgress
 from zonekeeper.placement.base.settings import Setting
 from zonekeeper.placement.base.troubles import Refusal, Trouble
+from zonekeeper.placement.zones.losses import Held
 
 NOTHING: Final = 0
 FOUND: Final = 1
@@ -54,10 +55,10 @@ class BadCommandError(Refusal):
 
 
 #: Says what a job waits for; None: for nothing.
-Held: TypeAlias = Callable[[], str | None]
+Waiting: TypeAlias = Callable[[], Held | None]
 
 
-def _nothing() -> str | None:
+def _nothing() -> Held | None:
     return None
 
 
@@ -77,7 +78,7 @@ class PipelineJob:
     #: Makes the page of HTML, if the job has one.
     page: Callable[[DataFrame, str, JobOptions], str] | None = None
     #: For a job that waits: says for what.
-    held: Callable[[JobOptions], AbstractContextManager[Held]] = lambda _: nullcontext(_nothing)
+    held: Callable[[JobOptions], AbstractContextManager[Waiting]] = lambda _: nullcontext(_nothing)
 
 
 JOBS: Final = (

@@ -31,6 +31,7 @@ from zonekeeper.pipeline.planning.worker_view import WatchedView
 from zonekeeper.pipeline.reports import fault_rows
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.troubles import Refusal, Trouble
+from zonekeeper.placement.zones.losses import Held
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.audit.replica_reading import ReplicaReader
 from zonekeeper.replication.decisions.fault_ranges import FaultRange, FaultRanges
@@ -231,19 +232,19 @@ def outcome(frame: DataFrame) -> JobOutcome:
 
 
 @contextmanager
-def held(options: JobOptions) -> Iterator[Callable[[], str | None]]:
+def held(options: JobOptions) -> Iterator[Callable[[], Held | None]]:
     """Give a function that says what the job waits for now; None: for nothing."""
     with (
         worker_client.connect(options.metadata, options.config) as kept,
         _followed(kept) as (view, calls),
     ):
 
-        def look() -> str | None:
+        def look() -> Held | None:
             found = quiet.holds(view, unwatched=options.unwatched)
             # That no evaluation was seen yet is no hold: the driver has just begun to look.
-            return None if found is None or found.by in quiet.UNKNOWN else found.text
+            return None if found is None or found.by in quiet.UNKNOWN else found
 
-        def asked() -> str | None:
+        def asked() -> Held | None:
             try:
                 return calls.do_now(look)
             except ClientError:

@@ -1,8 +1,8 @@
 """Progress of a job, on standard error: how many of its tasks are done, now and then.
 
 The first line comes after ``FIRST_LINE_S``, each next one after twice the time that the one before
-took, up to ``LINE_EVERY_S_MAX``. What a person must see at once (the job waits for something) is a
-line at once, and only once as long as it stays the same.
+took, up to ``LINE_EVERY_S_MAX``. That the job waits is a line at once. While it waits for the same
+cause, the lines that come now and then say how that is by now.
 """
 
 import threading
@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
 from pyspark import StatusTracker
+
+from zonekeeper.placement.zones.losses import Held, HeldBy
 
 FIRST_LINE_S: Final = 5.0
 LINE_EVERY_S_MAX: Final = 300.0
@@ -28,23 +30,25 @@ class JobProgress:
         self._began_s = clock()
         self._next_s = self._began_s + FIRST_LINE_S
         self._pause_s = FIRST_LINE_S
-        self._urgent: str | None = None
+        self._cause: HeldBy | None = None
 
-    def look(self, done: int, total: int, waits_for: str | None) -> None:
+    def look(self, done: int, total: int, waits_for: Held | None) -> None:
         """Take in how many tasks are done, and what the job waits for; None: for nothing."""
-        if waits_for != self._urgent:
-            self._urgent = waits_for
+        cause = None if waits_for is None else waits_for.by
+        if cause != self._cause:
+            self._cause = cause
             self._write(
                 "nothing holds any more: the job goes on"
                 if waits_for is None
-                else f"the job reads nothing until this is over: {waits_for}"
+                else f"the job reads nothing until this is over: {waits_for.text}"
             )
         if not total or self._clock() < self._next_s:
             return
         self._pause_s = min(2 * self._pause_s, LINE_EVERY_S_MAX)
         self._next_s = self._clock() + self._pause_s
         elapsed_s = self._clock() - self._began_s
-        self._write(f"{done} of {total} tasks done, {elapsed_s:.0f} s")
+        waits = "" if waits_for is None else f"; waits, because {waits_for.text}"
+        self._write(f"{done} of {total} tasks done, {elapsed_s:.0f} s{waits}")
 
     def _write(self, text: str) -> None:
         with suppress(OSError):  # nobody listens
@@ -54,7 +58,7 @@ class JobProgress:
 
 @contextmanager
 def followed(
-    progress: JobProgress | None, tracker: StatusTracker | None, held: Callable[[], str | None]
+    progress: JobProgress | None, tracker: StatusTracker | None, held: Callable[[], Held | None]
 ) -> Iterator[None]:
     """Say how far the jobs of a session are while the block lasts."""
     if progress is None:
