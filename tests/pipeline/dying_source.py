@@ -1,4 +1,4 @@
-"""A source whose first attempt of each task dies behind its first batch: Spark's workers import it.
+"""A source whose first task dies once, behind its first batch: Spark's workers import it.
 
 ``dies`` says how: ``raise`` raises, ``exit`` ends the worker without a word.
 """
@@ -42,7 +42,7 @@ class DyingReader(LedgerReader):
         assert context is not None
         for batch in super().read(partition):
             yield batch
-            if context.attemptNumber() == 0:
+            if context.attemptNumber() == 0 and context.partitionId() == 0:
                 if self._dies == "exit":
                     os._exit(9)
                 raise RuntimeError("the first attempt dies")
