@@ -9,7 +9,7 @@ from zonekeeper.pipeline.reports.bar_chart import LABEL_WIDTH, ROW_HEIGHT, VALUE
 SPAN = WIDTH - LABEL_WIDTH - VALUE_WIDTH
 
 
-def drawn(*bars: Bar, mean: bool = False) -> ElementTree.Element:
+def drawn(*bars: Bar, mean: float | None = None) -> ElementTree.Element:
     return ElementTree.fromstring(bar_chart.chart("a <title>", bars, mean=mean))
 
 
@@ -38,9 +38,9 @@ def test_a_small_part_is_still_seen() -> None:
 
 
 def test_the_mean_is_a_line_where_it_belongs() -> None:
-    (line,) = drawn(bar("a", 0), bar("b", 100), mean=True).iter("line")
+    (line,) = drawn(bar("a", 0), bar("b", 100), mean=50).iter("line")
     assert float(line.get("x1") or 0) == LABEL_WIDTH + SPAN / 2
-    assert not list(drawn(mean=True).iter("line")), "nothing has no mean"
+    assert not list(drawn(mean=1).iter("line")), "nothing has no mean"
     assert not list(drawn(bar("a", 1)).iter("line"))
 
 

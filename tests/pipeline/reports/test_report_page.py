@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from zonekeeper.pipeline.reports import report_page, zone_sums
+from zonekeeper.pipeline.reports import bar_chart, report_page, zone_sums
 from zonekeeper.pipeline.reports.fragment_losses import LossScope
 from zonekeeper.pipeline.reports.report_page import BARS_MAX
 from zonekeeper.placement.promises.cost import Prices
@@ -135,6 +135,11 @@ def test_a_chart_has_the_largest_and_says_how_many_are_left_out() -> None:
     assert "bk-099" in chart[0]
     assert "bk-059" not in chart[0]
     assert f"{100 - BARS_MAX} smaller ones are left out." in text
+    line = re.search(r'class="mean" x1="([0-9.]+)"', chart[0])
+    assert line is not None
+    span = bar_chart.WIDTH - bar_chart.LABEL_WIDTH - bar_chart.VALUE_WIDTH
+    place = (float(line[1]) - bar_chart.LABEL_WIDTH) / span
+    assert place == pytest.approx(49.5 / 99, abs=0.001), "the mean is that of all"
 
 
 def test_ledgers_that_cannot_be_read_are_said_at_the_top() -> None:

@@ -37,14 +37,14 @@ class Bar:
         return sum(value for value, _ in self.parts)
 
 
-def chart(title: str, bars: Sequence[Bar], *, mean: bool = False) -> str:
-    """Give the SVG; with ``mean`` a line shows the mean of all rows."""
+def chart(title: str, bars: Sequence[Bar], *, mean: float | None = None) -> str:
+    """Give the SVG; a line stands at ``mean``, which may be that of more than these rows."""
     most = max((bar.total for bar in bars), default=0) or 1
     height = max(1, len(bars)) * ROW_HEIGHT
     rows = "".join(_row(bar, at, most) for at, bar in enumerate(bars))
     line = ""
-    if mean and bars:
-        x = LABEL_WIDTH + _SPAN * sum(bar.total for bar in bars) / len(bars) / most
+    if mean is not None and bars:
+        x = LABEL_WIDTH + _SPAN * min(1, mean / most)
         line = f'<line class="mean" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height}"/>'
     return (
         f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{html.escape(title)}">'

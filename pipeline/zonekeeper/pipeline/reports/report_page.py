@@ -141,9 +141,10 @@ def _stored(kind: LossScope, rows: Sequence[Row]) -> str:
         for row in some
     ]
     title = f"Bytes of copies by {_KINDS[kind]}"
+    mean = sum(_number(row["bytes"]) for row in rows) / len(rows) if rows else None
     return (
         f"<h2>{title}</h2><p class='soft'>Payload of closed ledgers; the line is the mean.</p>"
-        f"{bar_chart.chart(title, bars, mean=True)}{note}"
+        f"{bar_chart.chart(title, bars, mean=mean)}{note}"
     )
 
 
