@@ -1,5 +1,6 @@
 """The command: what is wrong is one line and exit code 2, before Spark is started."""
 
+import asyncio
 import subprocess
 import sys
 import textwrap
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.pipeline.jobs import command_line
 from zonekeeper.pipeline.jobs.command_line import BadCommandError
 
@@ -46,6 +49,23 @@ def test_a_command_that_is_wrong_is_one_line(
     (line,) = lines
     assert line.startswith("Error: ")
     assert told in line
+
+
+@pytest.mark.parametrize("job", ["placement-audit", "replica-audit", "zone-report"])
+def test_a_cluster_without_a_policy_is_one_line(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = f"sqlite://{tmp_path / 'meta.db'}"
+
+    async def without_policy() -> None:
+        store = await open_store(uri)
+        await clusters.initialise(store, "3b0c9a51-0000-4000-8000-000000000001")
+        await store.close()
+
+    asyncio.run(without_policy())
+    code, (line,) = ended([job, "--metadata", uri], capsys)
+    assert code == 2
+    assert "has no policy that can be read" in line
 
 
 def test_without_java_the_command_says_so(

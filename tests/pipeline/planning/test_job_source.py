@@ -4,12 +4,14 @@ import asyncio
 import dataclasses
 import pickle
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from pyspark.sql.types import StructType
 
 from tests.replication.decisions.test_what_if import ledger
 from zonekeeper import pipeline
+from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import open_cluster
 from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.stores.opening import open_store
@@ -17,7 +19,7 @@ from zonekeeper.pipeline.base import worker_client
 from zonekeeper.pipeline.jobs.placement_audit import PlacementAuditSource
 from zonekeeper.pipeline.jobs.replica_audit import ReplicaAuditSource
 from zonekeeper.pipeline.jobs.zone_report import ZoneReportSource
-from zonekeeper.pipeline.planning.job_source import JobReader, Row
+from zonekeeper.pipeline.planning.job_source import JobReader, JobSource, Row
 from zonekeeper.placement.base.ids import LedgerId
 
 IDS = [0, 1, 9_999, 10_000, 123_456_789, 2**31 - 1, 9 << 32, 2**63 - 1]
@@ -132,6 +134,22 @@ def test_with_a_rate_no_more_tasks_run_than_share_it(address: str) -> None:
     tasks = limited.reader(schema=StructType()).partitions()
     assert len(tasks) == 3
     assert sum(len(one.value) for one in tasks) == len(IDS) + 1
+
+
+@pytest.mark.parametrize("source", [PlacementAuditSource, ReplicaAuditSource, ZoneReportSource])
+def test_a_cluster_without_a_policy_is_refused_and_not_waited_for(
+    source: type[JobSource], tmp_path: Path
+) -> None:
+    uri = f"sqlite://{tmp_path / 'meta.db'}"
+
+    async def without_policy() -> None:
+        store = await open_store(uri)
+        await clusters.initialise(store, "3b0c9a51-0000-4000-8000-000000000001")
+        await store.close()
+
+    asyncio.run(without_policy())
+    with pytest.raises(pipeline.NotRead, match="has no policy that can be read"):
+        source({"metadata": uri}).reader(schema=StructType())
 
 
 def test_what_cannot_be_planned_is_told_in_one_line(address: str) -> None:

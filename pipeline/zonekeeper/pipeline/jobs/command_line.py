@@ -30,10 +30,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from zonekeeper.client.api import blocking
 from zonekeeper.pipeline.base import one_line
 from zonekeeper.pipeline.jobs import placement_audit, replica_audit, zone_report
-from zonekeeper.pipeline.planning import job_options, job_output, job_progress
+from zonekeeper.pipeline.planning import job_options, job_output, job_progress, job_source
 from zonekeeper.pipeline.planning.job_options import JobOptions
 from zonekeeper.pipeline.planning.job_outcome import JobOutcome
 from zonekeeper.pipeline.planning.job_progress import JobProgress
@@ -154,8 +153,8 @@ def _run(words: Sequence[str]) -> int:
         if path.endswith(job_output.HTML):
             job_output.check_no_file(path)
     check_java(os.environ)
-    with blocking.connect(options.metadata, options.config):
-        pass  # a cluster that is away is told now, in one line
+    with job_source.connected(options):
+        pass  # a cluster that is away, or has no policy, is told now, in one line
     spark = _session(job.name, master, log_level)
     try:
         for path in outputs:

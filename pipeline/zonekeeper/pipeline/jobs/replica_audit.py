@@ -20,7 +20,6 @@ from zonekeeper.client.base.errors import ClientError
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledgers as ledger_store
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
-from zonekeeper.pipeline.base import worker_client
 from zonekeeper.pipeline.base.worker_client import KeptClient
 from zonekeeper.pipeline.planning import job_options, job_source, quiet, worker_view
 from zonekeeper.pipeline.planning.id_ranges import IdRange
@@ -235,7 +234,7 @@ def outcome(frame: DataFrame) -> JobOutcome:
 def held(options: JobOptions) -> Iterator[Callable[[], Held | None]]:
     """Give a function that says what the job waits for now; None: for nothing."""
     with (
-        worker_client.connect(options.metadata, options.config) as kept,
+        job_source.connected(options) as kept,
         _followed(kept) as (view, calls),
     ):
 

@@ -9,7 +9,7 @@ Spark pickles a reader before it asks for partitions. So the reader plans when i
 """
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
@@ -22,6 +22,7 @@ from zonekeeper.client.api.loop_objects import streamed
 from zonekeeper.client.base import boundary
 from zonekeeper.metadata.ledgers import ledger_listing
 from zonekeeper.pipeline.base import one_line, worker_client
+from zonekeeper.pipeline.base.worker_client import KeptClient
 from zonekeeper.pipeline.planning import id_ranges, job_options, worker_view
 from zonekeeper.pipeline.planning.id_ranges import IdRange, RangeCutter
 from zonekeeper.pipeline.planning.job_options import JobOptions
@@ -62,6 +63,17 @@ class TaskWorker:
     watched: WatchedView | None
 
 
+@contextmanager
+def connected(options: JobOptions) -> Iterator[KeptClient]:
+    """Give a client for planning; raises ``ClusterNotReady`` if the cluster has no policy.
+
+    Without a policy nothing can be judged, and a view of the cluster would be waited for in vain.
+    """
+    with worker_client.connect(options.metadata, options.config) as kept:
+        kept.calls.do_now(kept.opened.client.bookies.check)
+        yield kept
+
+
 class JobSource(DataSource):
     """A job; a subclass says which columns it gives, and how a task makes the rows of a range."""
 
@@ -81,7 +93,7 @@ class JobSource(DataSource):
         del schema
         with one_line.told():
             wanted = job_options.parse(self.options, self.SETTINGS)
-            with worker_client.connect(wanted.metadata, wanted.config) as kept:
+            with connected(wanted) as kept:
                 plan = kept.calls.do(lambda: self.plan(kept.opened.client, wanted))
         return JobReader(self, plan)
 
