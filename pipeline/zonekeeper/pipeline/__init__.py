@@ -1,4 +1,4 @@
-"""Spark: ledgers as DataFrames. This is the front door: ``LedgerSource`` is the data source."""
+"""Spark: ledgers and logs as frames and streams. The front door: ``LedgerSource`` is the source."""
 
 from zonekeeper.pipeline.base.one_line import NotRead
 from zonekeeper.pipeline.source.data_source import LedgerSource
