@@ -1,4 +1,4 @@
-"""Spark: ledgers as DataFrames, and jobs over a whole cluster. This is the front door.
+"""Spark: ledgers and logs as frames and streams, and jobs over a whole cluster. The front door.
 
 ``LedgerSource`` is the data source. Each job is a function that gives a DataFrame, and a command
 (``python -m zonekeeper.pipeline``). A name is imported when it is first used. So the command can

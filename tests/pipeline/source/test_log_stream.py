@@ -54,12 +54,23 @@ async def test_limits_of_rows_are_kept_to_the_message(lab: Lab) -> None:
 async def test_limits_of_bytes_are_kept_to_the_batch_of_the_log(lab: Lab) -> None:
     async with growing(lab, 32), opened(lab) as spark:
         reader = spark.reader(NAME)
-        ends = [one.sequence + len(one.batch) async for one in reader.read()]
+        ends, sizes = [], []
+        async for one in reader.read():
+            ends.append(one.sequence + len(one.batch))
+            ledger = await spark.client.open(one.ledger, recover=False)
+            async for entry in ledger.read_entries(one.entry, one.entry):
+                sizes.append((one.sequence, len(entry.payload)))
         previous = 0
         for most in (1, 150, 400, 1_000, 10_000):
             found = await batches(stream(spark), spark, StreamLimits(size_bytes=most))
             assert [one for many in found for one in many] == list(range(32))
             assert all(many[-1] + 1 in ends for many in found)
+            nothing: list[int] = []
+            for many, following in zip(found, [*found[1:], nothing], strict=True):
+                have = [size for sequence, size in sizes if sequence in many]
+                assert sum(have) <= most or len(have) == 1
+                then = [size for sequence, size in sizes if sequence in following]
+                assert not then or sum(have) + then[0] > most
             assert previous == 0 or len(found) <= previous
             previous = len(found)
             if most == 1:

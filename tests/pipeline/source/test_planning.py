@@ -7,7 +7,17 @@ from dataclasses import replace
 import pytest
 
 from tests.client.lab import Lab, played
-from tests.log.logging_lab import NAME, NEW, SHORT, WallClock, create, message, numbers, writing
+from tests.log.logging_lab import (
+    NAME,
+    NEW,
+    SHORT,
+    SILENT,
+    WallClock,
+    create,
+    message,
+    numbers,
+    writing,
+)
 from zonekeeper.client.api.client import Client, Surroundings
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.errors import NoSuchLedger, Unauthorized
@@ -19,7 +29,7 @@ from zonekeeper.metadata.logs import logs
 from zonekeeper.metadata.logs.logs import NoLogError
 from zonekeeper.pipeline.base.connection_options import ConnectionOptions
 from zonekeeper.pipeline.reading.options import ReadOptions
-from zonekeeper.pipeline.reading.slices import NotReadable, ReadTask
+from zonekeeper.pipeline.reading.slices import EntrySlice, LogSpan, NotReadable, ReadTask
 from zonekeeper.pipeline.reading.wanted import (
     AtSequence,
     AtTime,
@@ -32,7 +42,7 @@ from zonekeeper.pipeline.reading.wanted import (
     Wanted,
 )
 from zonekeeper.pipeline.source import planning, task_reading
-from zonekeeper.placement.base.ids import LedgerId, ZoneName
+from zonekeeper.placement.base.ids import EntryId, LedgerId, ZoneName
 from zonekeeper.wire.formats.entries import Entry
 
 ELSEWHERE = ConnectionOptions(metadata="memory:")
@@ -157,6 +167,30 @@ async def test_a_task_gives_the_same_rows_whatever_becomes_of_the_log(lab: Lab) 
             await fill(client, WallClock(), "second", 32, 20)
         for _ in range(2):
             assert await sequences(spark.client, tasks) == list(range(32))
+
+
+@played()
+async def test_what_was_confirmed_is_read_also_where_bookies_have_not_told_of_it(lab: Lab) -> None:
+    await create(lab)
+    async with (
+        lab.client("first", SILENT) as client,
+        writing(client, "first") as writer,
+        opened(lab) as spark,
+    ):
+        await writer.stored(await writer.append_many(numbers(0, 3)) - 1)
+        record = await spark.record(NAME)
+        ledger = record.ledgers[-1].id
+        reader = await spark.client.open(ledger, recover=False)
+        assert reader.last_confirmed < 1  # the writer knows that entry 1 is, and tells nobody
+        part = EntrySlice(
+            ledger=ledger, first=EntryId(1), last=EntryId(1), sequence=0, was_open=True
+        )
+        stop = MessageId(ledger, EntryId(2), 0)
+        span = LogSpan(name=NAME, log_id=record.id, start=None, first=0, stop=stop, end=3)
+        assert await sequences(spark.client, [ReadTask(slices=(part,), span=span)]) == [0, 1, 2]
+        lost = ReadTask(slices=(replace(part, last=EntryId(9)),), span=span)
+        with pytest.raises(LogDamaged, match=r"had entries up to 9 .* has none from 2 on"):
+            await sequences(spark.client, [lost])
 
 
 @played()

@@ -19,8 +19,9 @@ from zonekeeper.pipeline.reading import options, tables
 from zonekeeper.pipeline.reading.columns import RecordBatch
 from zonekeeper.pipeline.reading.options import ReadOptions
 from zonekeeper.pipeline.source import planning
-from zonekeeper.pipeline.source.stream_reader import LogStreamReader
+from zonekeeper.pipeline.source.stream_reader import LogStreamReader, RefusedStream
 from zonekeeper.pipeline.source.task_batches import columns_of, connected, task_batches
+from zonekeeper.placement.base.troubles import Trouble
 
 
 class LedgerSource(DataSource):
@@ -47,13 +48,19 @@ class LedgerSource(DataSource):
             columns_of(wanted).check(schema)
             return LedgerReader(wanted, schema)
 
-    def streamReader(self, schema: StructType) -> "LogStreamReader":  # noqa: N802 Spark's name
-        """Give a reader of a log as a stream."""
-        with one_line.told():
+    def streamReader(self, schema: StructType) -> "LogStreamReader | RefusedStream":  # noqa: N802 Spark's name
+        """Give a reader of a log as a stream.
+
+        Spark 4.3 hides an error that is raised here behind one of its own. So a refusal is raised
+        at the first question instead.
+        """
+        try:
             wanted = options.parse(tables.of_read(self.options, schema))
             log = options.check_stream(wanted)
             columns_of(wanted).check(schema)
-            return LogStreamReader(wanted, log, schema)
+        except Trouble as error:
+            return RefusedStream(error)
+        return LogStreamReader(wanted, log, schema)
 
 
 class LedgerReader(DataSourceReader):

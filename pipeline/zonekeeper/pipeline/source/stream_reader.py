@@ -8,7 +8,7 @@ is never sent.
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -29,6 +29,7 @@ from zonekeeper.pipeline.reading.options import ReadOptions
 from zonekeeper.pipeline.reading.wanted import OneLog
 from zonekeeper.pipeline.source.log_stream import LogStream, StreamLimits
 from zonekeeper.pipeline.source.task_batches import connected, task_batches
+from zonekeeper.placement.base.troubles import Trouble
 
 _TOKEN_BYTES: Final = 16
 
@@ -124,3 +125,31 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             stream = LogStream(kept.opened, self._log, token, lambda: time.time_ns() // 1_000_000)
             self._stream = kept, stream
         return self._stream
+
+
+class RefusedStream(DataSourceStreamReader):
+    """Stands for a stream whose options or columns are wrong: each question says so."""
+
+    def __init__(self, error: Trouble) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, object]:  # noqa: N802 Spark's name
+        """Raise what is wrong."""
+        return self._refuse()
+
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802 Spark's name
+        """Raise what is wrong."""
+        return self._refuse()
+
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[InputPartition]:
+        """Raise what is wrong."""
+        return self._refuse()
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """Raise what is wrong."""
+        return self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        with one_line.told():
+            raise self._error
+        raise AssertionError("what is told is raised")
