@@ -8,7 +8,8 @@ from tests.support.checkout_root import ROOT
 from zonekeeper.bookie.life import settings as of_bookie
 from zonekeeper.metadata.stores import settings as of_cluster
 from zonekeeper.operator.run import settings as of_operator
-from zonekeeper.pipeline import options as of_pipeline
+from zonekeeper.pipeline.planning import job_options as of_jobs
+from zonekeeper.pipeline.reading import options as of_pipeline
 from zonekeeper.placement.base.settings import Setting
 from zonekeeper.replication.run import settings as of_autorecovery
 
@@ -24,11 +25,18 @@ def row_of_spark(setting: Setting) -> str:
     return f"| `{setting.name}` | {setting.what_else or ''} | {setting.help} |"
 
 
+def row_of_job(setting: Setting) -> str:
+    """Give the row of a setting that has a flag and no variable."""
+    return f"| `--{setting.name}` | {setting.what_else or ''} | {setting.help} |"
+
+
+OF_JOBS = (*of_jobs.EVERY_JOB, *of_jobs.OF_READING, *of_jobs.PRICES)
 PAGES = [
     ("bookie.md", [row(one) for one in of_bookie.SETTINGS]),
     ("zones.md", [row(one) for one in of_autorecovery.SETTINGS]),
     ("operator.md", [row(one) for one in of_operator.SETTINGS]),
     ("pipeline.md", [row_of_spark(one) for one in of_pipeline.SETTINGS]),
+    ("pipeline-jobs.md", [row_of_job(one) for one in OF_JOBS]),
     ("shell.md", [row(one) for one in (of_cluster.METADATA, of_cluster.CLUSTER_ID)]),
 ]
 

@@ -405,6 +405,8 @@ async def test_any_range_is_listed_exactly(spread: Cluster) -> None:
                 )
             ]
             assert found == [one for one in SPREAD if low <= one <= high]
+            listed = ledger_listing.all_of(spread, first=LedgerId(low), last=LedgerId(high))
+            assert [one.id async for one in listed] == found
 
 
 async def test_a_listing_reads_only_the_directories_of_its_range(

@@ -7,6 +7,7 @@ import asyncio
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 
 import pytest
 
@@ -21,13 +22,19 @@ from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
-from zonekeeper.replication.audit import check_progress, checks_replicas, returning
+from zonekeeper.replication.audit import (
+    check_progress,
+    checks_replicas,
+    replica_reading,
+    returning,
+)
 from zonekeeper.replication.audit.auditor_metrics import AuditorMetrics
 from zonekeeper.replication.audit.check_progress import CheckProgress, Progressing
 from zonekeeper.replication.audit.checks_replicas import ReplicasCheck
 from zonekeeper.replication.audit.marking import Marker
 from zonekeeper.replication.audit.replica_reading import ReplicaReader, windows
 from zonekeeper.replication.audit.returning import Returning
+from zonekeeper.replication.decisions.copies import CopyFault, FaultKind
 from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 from zonekeeper.replication.watch.zone_watch import ZoneWatch
@@ -211,6 +218,52 @@ async def test_a_bookie_that_cannot_read_its_copy_is_doubted(world: CheckWorld) 
     holder = ledger.metadata.last_fragment.ensemble[0]
     world.lab.door(holder).read_error = errors.IoFailed("a bad sector")
     assert await world.checked(ledger) == (holder,)
+
+
+async def faults_of(world: CheckWorld, ledger: StoredLedger) -> list[CopyFault]:
+    """Give all faults that a reading of a ledger finds."""
+    pool = world.client.bookies.pool
+    reader = ReplicaReader(world.view, pool, world.metrics, BytePace(lambda: 0))
+    async with aclosing(reader.judged(ledger, world.view.known)) as windows_:
+        return [fault async for window in windows_ for fault in window.verdict.faults]
+
+
+def unreadable(some: set[int]) -> Callable[[service.ReadReply], service.ReadReply]:
+    """Make a bookie stop before entries that it cannot read, and fail at the first of them."""
+
+    def spoiled(reply: service.ReadReply) -> service.ReadReply:
+        ids = sorted(entry_id for frame in reply.frames for entry_id, _ in frame)
+        stop = min((one for one in ids if one in some), default=None)
+        if stop is None:
+            return reply
+        if stop == ids[0]:
+            raise errors.IoFailed("a bad sector")
+        before = {one for one in ids if one < stop}
+        parts = [part for frame in reply.frames if (part := frame.subset(before)) is not None]
+        return dataclasses.replace(reply, frames=tuple(parts), next_entry_id=EntryId(stop))
+
+    return spoiled
+
+
+@played()
+async def test_copies_behind_one_that_cannot_be_read_are_read(world: CheckWorld) -> None:
+    ledger = await world.written(12)
+    holder = ledger.metadata.last_fragment.ensemble[1]
+    world.lab.door(holder).spoil = unreadable({0, 4, 5})
+    found = await faults_of(world, ledger)
+    assert found == [CopyFault(EntryId(one), holder, FaultKind.UNREADABLE) for one in (0, 4, 5)]
+
+
+@played()
+async def test_a_bookie_that_can_read_nothing_is_not_asked_for_every_entry(
+    world: CheckWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_reading, "UNREADABLE_MAX", 3)
+    ledger = await world.written(12)
+    holder = ledger.metadata.last_fragment.ensemble[1]
+    world.lab.door(holder).read_error = errors.IoFailed("a bad disk")
+    found = await faults_of(world, ledger)
+    assert [one.fault for one in found] == [FaultKind.UNREADABLE] * 3 + [FaultKind.UNKNOWN] * 9
 
 
 @played()

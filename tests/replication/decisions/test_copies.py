@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.replication.decisions import copies
-from zonekeeper.replication.decisions.copies import Copy, Fingerprint, Lack
+from zonekeeper.replication.decisions.copies import Copy, CopyFault, FaultKind, Fingerprint, Lack
 
 THREE = Quorums(ensemble=3, write=3, ack=2)
 A, B, C = ENSEMBLE = tuple(BookieId(name) for name in "abc")
@@ -54,6 +54,44 @@ def test_good_copies_that_differ_are_for_people_even_where_most_agree() -> None:
     verdict = judged(GOOD, OTHER, GOOD)
     assert (verdict.doubted, verdict.conflicts) == ({}, (E0,))
     assert judged(GOOD, OTHER, Lack.ABSENT).doubted == {}, "it could be made from the wrong one"
+
+
+def test_every_copy_that_is_not_known_to_be_good_is_a_fault() -> None:
+    assert judged(GOOD, GOOD, GOOD).faults == ()
+    assert judged(Lack.ABSENT, GOOD, Lack.BAD).faults == (
+        CopyFault(E0, A, FaultKind.MISSING),
+        CopyFault(E0, C, FaultKind.BAD),
+    )
+    assert judged(Lack.UNREADABLE, GOOD, None).faults == (
+        CopyFault(E0, A, FaultKind.UNREADABLE),
+        CopyFault(E0, C, FaultKind.UNKNOWN),
+    )
+
+
+def test_copies_that_differ_say_how_many_are_like_them() -> None:
+    assert judged(GOOD, OTHER, GOOD).faults == (
+        CopyFault(E0, A, FaultKind.DIFFERING, 2),
+        CopyFault(E0, B, FaultKind.DIFFERING, 1),
+        CopyFault(E0, C, FaultKind.DIFFERING, 2),
+    )
+    assert judged(GOOD, OTHER, Lack.ABSENT).faults[2] == CopyFault(E0, C, FaultKind.MISSING)
+
+
+def test_an_entry_is_lost_beside_the_faults_of_its_copies_and_only_if_all_have_answered() -> None:
+    gone = judged(Lack.ABSENT, Lack.BAD, Lack.ABSENT).faults
+    assert [one.fault for one in gone] == [
+        FaultKind.MISSING,
+        FaultKind.BAD,
+        FaultKind.MISSING,
+        FaultKind.LOST,
+    ]
+    assert gone[-1] == CopyFault(E0, None, FaultKind.LOST)
+    silent = judged(Lack.ABSENT, None, Lack.ABSENT).faults
+    assert [one.fault for one in silent] == [
+        FaultKind.MISSING,
+        FaultKind.UNKNOWN,
+        FaultKind.MISSING,
+    ]
 
 
 @given(

@@ -63,10 +63,15 @@ async def ids(
                 yield ledger_id
 
 
-async def all_of(cluster: Cluster, *, first: LedgerId = _FIRST) -> AsyncGenerator[Listed, None]:
-    """List ledgers from ``first`` on; the metadata of ``READS_IN_FLIGHT_MAX`` is read at a time."""
+async def all_of(
+    cluster: Cluster, *, first: LedgerId = _FIRST, last: LedgerId = _LAST
+) -> AsyncGenerator[Listed, None]:
+    """List the ledgers from ``first`` to ``last``, both included, in ascending order.
+
+    The metadata of ``READS_IN_FLIGHT_MAX`` ledgers is read at a time.
+    """
     batch: list[LedgerId] = []
-    async for ledger_id in ids(cluster, first=first):
+    async for ledger_id in ids(cluster, first=first, last=last):
         batch.append(ledger_id)
         if len(batch) == READS_IN_FLIGHT_MAX:
             for listed in await _read(cluster, batch):

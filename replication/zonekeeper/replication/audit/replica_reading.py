@@ -6,7 +6,9 @@ are read a second are limited (``BytePace``).
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from zonekeeper.client.bookies.link_pool import LinkPool
@@ -26,12 +28,25 @@ from zonekeeper.wire.formats import entries, errors
 
 WINDOW_ENTRIES: Final = 1_024
 READ_BYTES: Final = 1 << 20
+#: So many entries of a window are skipped singly because their bookie cannot read them. After more,
+#: nothing is known of the rest of the window: a bookie that can read nothing is not asked for all.
+UNREADABLE_MAX: Final = 64
 #: A line of the log names at most so many entries.
 _NAMED_MAX: Final = 5
 
 _Copies: TypeAlias = dict[EntryId, Copy]
 
 _logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedWindow:
+    """Some entries of a finished fragment that have one write set, and what is wrong with them."""
+
+    #: The first entry of the fragment.
+    fragment: EntryId
+    wanted: range
+    verdict: copies.CopiesVerdict
 
 
 class ReplicaReader:
@@ -52,9 +67,24 @@ class ReplicaReader:
         Each of them comes with the first such entry that was found, and why its copy is doubted.
         ``ready`` is waited for before each window. A bookie that is not registered is skipped.
         """
+        doubted: dict[BookieId, tuple[EntryId, Lack]] = {}
+        async with aclosing(self.judged(ledger, ready)) as windows_:
+            async for window in windows_:
+                self._report(ledger.id, window.verdict)
+                for bookie, found in window.verdict.doubted.items():
+                    doubted.setdefault(bookie, found)
+        return doubted
+
+    async def judged(
+        self, ledger: StoredLedger, ready: Callable[[], Awaitable[None]]
+    ) -> AsyncGenerator[JudgedWindow, None]:
+        """Read the finished fragments of a ledger; give each window with its verdict.
+
+        ``ready`` is waited for before each window. A bookie that is not registered is skipped: its
+        copies are unknown.
+        """
         metadata, quorums = ledger.metadata, placement_stamp.quorums_of(ledger.metadata)
         sealer = entries.Sealer(ledger.id, metadata.digest, metadata.password)
-        doubted: dict[BookieId, tuple[EntryId, Lack]] = {}
         for part in copy_plan.finished(metadata):
             ensemble = part.fragment.ensemble
             for wanted in windows(quorums, part.entries):
@@ -68,14 +98,14 @@ class ReplicaReader:
                     map(EntryId, wanted),
                     dict(zip(asked, said, strict=True)),
                 )
-                self._report(ledger.id, verdict, len(wanted))
-                for bookie, found in verdict.doubted.items():
-                    doubted.setdefault(bookie, found)
-        return doubted
+                self._count(verdict, len(wanted))
+                first = part.fragment.first_entry
+                yield JudgedWindow(fragment=first, wanted=wanted, verdict=verdict)
 
     async def _read(self, sealer: entries.Sealer, bookie: BookieId, wanted: range) -> _Copies:
         """Give what a bookie has of some entries; those it says nothing about are left out."""
         found: _Copies = {}
+        unreadable = 0
         while rest := wanted[len(found) :]:
             request = service.ReadRequest(
                 ledger_id=sealer.ledger_id,
@@ -89,8 +119,11 @@ class ReplicaReader:
             except errors.NoSuchLedger:
                 found.update(dict.fromkeys(map(EntryId, rest), Lack.ABSENT))
             except (errors.IoFailed, errors.LimboLedger):
+                # The answer is about the first entry only: behind it there may be good copies.
                 found[EntryId(rest[0])] = Lack.UNREADABLE
-                break
+                unreadable += 1
+                if unreadable == UNREADABLE_MAX:
+                    break
             except errors.ProtocolError as error:
                 _logger.info("ledger %d on %s: %s", sealer.ledger_id, bookie, error)
                 break
@@ -114,11 +147,13 @@ class ReplicaReader:
         self._metrics.bytes_checked_total += size_bytes
         await self._pace.take(size_bytes)
 
-    def _report(self, ledger_id: LedgerId, verdict: copies.CopiesVerdict, count: int) -> None:
+    def _count(self, verdict: copies.CopiesVerdict, count: int) -> None:
         self._metrics.entries_checked_total += count
         self._metrics.copies_unknown_total += verdict.unknown
         self._metrics.entries_without_copy_total += len(verdict.lost)
         self._metrics.entries_in_conflict_total += len(verdict.conflicts)
+
+    def _report(self, ledger_id: LedgerId, verdict: copies.CopiesVerdict) -> None:
         if verdict.lost:
             _logger.error(
                 "ledger %d: no bookie has a good copy of %d entries: %s",

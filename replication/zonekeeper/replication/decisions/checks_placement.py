@@ -57,7 +57,7 @@ class PlacementCheck:
         """Judge a ledger; None: it has no fragment that is finished and holds an entry."""
         quorums = placement_stamp.quorums_of(ledger)
         findings = [
-            self._judge(quorums, part.fragment)
+            self.of_fragment(quorums, part.fragment)
             for part in copy_plan.finished(ledger)
             if part.entries
         ]
@@ -69,7 +69,8 @@ class PlacementCheck:
             undecided=any(each.undecided for each in findings),
         )
 
-    def _judge(self, quorums: Quorums, fragment: Fragment) -> Finding:
+    def of_fragment(self, quorums: Quorums, fragment: Fragment) -> Finding:
+        """Judge one fragment; the caller sees to it that the fragment is finished."""
         members = [self.topology.get(one) for one in fragment.ensemble]
         places = tuple((one.location, one.accepts_ensembles) for one in members if one is not None)
         if len(places) < len(members):

@@ -8,12 +8,16 @@ there and is bad or cannot be read; or nothing is known. From that:
 - good copies differ: it is unknown which is right. This is a *conflict*, for people; nothing is
   repaired from it;
 - no bookie has a good copy, and all have answered: the entry is *lost*. If one has not answered, it
-  is unknown, and unknown is no finding.
+  is unknown, and unknown is no finding of the check.
+
+``faults`` says the same copy by copy, for people: it has each copy that is not known to be good and
+the same as the others, also those that nobody is to repair.
 """
 
 import enum
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -43,6 +47,37 @@ class Lack(enum.Enum):
 Copy: TypeAlias = Fingerprint | Lack
 
 
+class FaultKind(enum.StrEnum):
+    """What is wrong with a copy of an entry, or (``LOST``) with the entry."""
+
+    MISSING = "missing"
+    BAD = "bad"
+    UNREADABLE = "unreadable"
+    #: The copy matches its digest, and another copy that matches its own is not the same entry.
+    DIFFERING = "differing"
+    #: Nothing is known of the copy: its bookie was not asked, or gave no answer.
+    UNKNOWN = "unknown"
+    #: All bookies of the write set have answered, and none has a good copy.
+    LOST = "lost"
+
+
+_FAULT_OF: Final[Mapping[Lack, FaultKind]] = {
+    Lack.ABSENT: FaultKind.MISSING,
+    Lack.BAD: FaultKind.BAD,
+    Lack.UNREADABLE: FaultKind.UNREADABLE,
+}
+
+
+class CopyFault(NamedTuple):
+    """A fault of one copy of one entry; of a lost entry: of the entry, and ``bookie`` is None."""
+
+    entry_id: EntryId
+    bookie: BookieId | None
+    fault: FaultKind
+    #: For a copy that differs: how many good copies are the same as this one, itself included.
+    same: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiesVerdict:
     """What is wrong with the copies of some entries."""
@@ -54,6 +89,8 @@ class CopiesVerdict:
     conflicts: tuple[EntryId, ...]
     #: How many copies there are of which nothing is known.
     unknown: int
+    #: By entry, and for each entry in the order of its write set; the loss of the entry comes last.
+    faults: tuple[CopyFault, ...] = ()
 
 
 def fingerprint(entry: Entry) -> Fingerprint:
@@ -74,11 +111,15 @@ def judge(
     """
     doubted: dict[BookieId, tuple[EntryId, Lack]] = {}
     lost, conflicts, unknown = [], [], 0
+    faults: list[CopyFault] = []
     for entry_id in wanted:
         holders = [ensemble[position] for position in quorums.write_set(entry_id)]
         said = {one: copies[one][entry_id] for one in holders if entry_id in copies.get(one, {})}
         unknown += len(holders) - len(said)
         good = {copy for copy in said.values() if isinstance(copy, Fingerprint)}
+        if len(good) == 1 and all(isinstance(said.get(one), Fingerprint) for one in holders):
+            continue
+        faults += _faults(entry_id, holders, said)
         if len(good) > 1:
             conflicts.append(entry_id)
         elif good:
@@ -88,8 +129,28 @@ def judge(
         elif len(said) == len(holders):
             lost.append(entry_id)
     return CopiesVerdict(
-        doubted=doubted, lost=tuple(lost), conflicts=tuple(conflicts), unknown=unknown
+        doubted=doubted,
+        lost=tuple(lost),
+        conflicts=tuple(conflicts),
+        unknown=unknown,
+        faults=tuple(faults),
     )
+
+
+def _faults(
+    entry_id: EntryId, holders: Sequence[BookieId], said: Mapping[BookieId, Copy]
+) -> Iterator[CopyFault]:
+    alike = Counter(copy for copy in said.values() if isinstance(copy, Fingerprint))
+    for bookie in holders:
+        copy = said.get(bookie)
+        if copy is None:
+            yield CopyFault(entry_id, bookie, FaultKind.UNKNOWN)
+        elif isinstance(copy, Lack):
+            yield CopyFault(entry_id, bookie, _FAULT_OF[copy])
+        elif len(alike) > 1:
+            yield CopyFault(entry_id, bookie, FaultKind.DIFFERING, alike[copy])
+    if not alike and len(said) == len(holders):
+        yield CopyFault(entry_id, None, FaultKind.LOST)
 
 
 def has_share(

@@ -107,7 +107,7 @@ class Tally:
         ]
         copies = tuple(sorted(zone or ZoneName("") for zone in set(zones)))
         for position in gone if copies else ():
-            size = _share_bytes(ledger, quorums, position, (fragment.first_entry, end))
+            size = share_bytes(ledger, quorums, position, (fragment.first_entry, end))
             self._bytes[self._zone(fragment.ensemble[position])] += size
             self._crossing += size * _crossings(copies, self._targets)
         # The write sets repeat every ``quorums.ensemble`` entries.
@@ -204,10 +204,13 @@ def _quorums(ledger: LedgerMetadata) -> Quorums:
     return Quorums(ensemble=ledger.ensemble_size, write=ledger.write_quorum, ack=ledger.ack_quorum)
 
 
-def _share_bytes(
+def share_bytes(
     ledger: LedgerMetadata, quorums: Quorums, position: int, span: tuple[int, int | None]
 ) -> int:
-    """Give the payload bytes that one position holds of a fragment; 0 while they are unknown."""
+    """Give the payload bytes that one position holds of a fragment; 0 while they are unknown.
+
+    ``span`` is the fragment's first entry, and the entry behind its last one (None: it may grow).
+    """
     first, end = span
     entries = ledger.last_entry + 1
     if end is None or not ledger.is_closed or not entries:

@@ -9,10 +9,13 @@ unknown counts as lost, too.
   no other member has would be gone. Most entries reach all of their write set;
 - *at its last copy*: one copy of some entries is left;
 - *unwritable*: an open ledger cannot get an acknowledgement without another ensemble.
+
+``of_ledger`` judges a ledger by the worst of its fragments, ``of_fragment`` one fragment.
 """
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from zonekeeper.metadata.formats import placement_stamp
@@ -37,7 +40,7 @@ class Harm(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerOutcome:
-    """What becomes of one ledger."""
+    """What becomes of one ledger, or of one fragment."""
 
     harm: Harm
     unwritable: bool
@@ -61,10 +64,28 @@ def of_ledger(
         grows = not ledger.is_closed and fragment is ledger.last_fragment
         empty = ledger.is_closed and ledger.last_entry == NO_ENTRY
         for gone in _losses(lost, quorums.ensemble, and_one=and_one):
-            if not empty:
-                harm = max(harm, _harm(quorums, zones, gone))
-            unwritable = unwritable or (grows and not _can_ack(quorums, zones, gone))
+            found = of_fragment(quorums, zones, gone, grows=grows, empty=empty)
+            harm, unwritable = max(harm, found.harm), unwritable or found.unwritable
     return LedgerOutcome(harm=harm, unwritable=unwritable)
+
+
+def of_fragment(
+    quorums: Quorums,
+    zones: Sequence[ZoneName | None],
+    lost: AbstractSet[int],
+    *,
+    grows: bool,
+    empty: bool,
+) -> LedgerOutcome:
+    """Judge a fragment of which the positions ``lost`` are lost; ``zones`` are its members'.
+
+    Positions whose zone is unknown must be among them. ``grows``: its writer may still append to
+    it. ``empty``: it is known to have no entry, so nothing of it can be lost.
+    """
+    return LedgerOutcome(
+        harm=Harm.NONE if empty else _harm(quorums, zones, lost),
+        unwritable=grows and not _can_ack(quorums, zones, lost),
+    )
 
 
 def _losses(lost: frozenset[int], size: int, *, and_one: bool) -> Iterator[frozenset[int]]:
@@ -76,7 +97,7 @@ def _losses(lost: frozenset[int], size: int, *, and_one: bool) -> Iterator[froze
         yield from (lost | {at} for at in left)
 
 
-def _harm(quorums: Quorums, zones: Sequence[ZoneName | None], gone: frozenset[int]) -> Harm:
+def _harm(quorums: Quorums, zones: Sequence[ZoneName | None], gone: AbstractSet[int]) -> Harm:
     worst = Harm.NONE
     for start in range(quorums.ensemble):
         members = quorums.write_set(EntryId(start))
@@ -91,7 +112,7 @@ def _harm(quorums: Quorums, zones: Sequence[ZoneName | None], gone: frozenset[in
     return worst
 
 
-def _can_ack(quorums: Quorums, zones: Sequence[ZoneName | None], gone: frozenset[int]) -> bool:
+def _can_ack(quorums: Quorums, zones: Sequence[ZoneName | None], gone: AbstractSet[int]) -> bool:
     return all(
         quorums.suffice([zones[at] for at in quorums.write_set(EntryId(start)) if at not in gone])
         is Enough.YES

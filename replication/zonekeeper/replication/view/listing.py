@@ -13,6 +13,7 @@ from contextlib import aclosing
 from typing import Final, TypeVar
 
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.metadata.ledgers import ledger_listing
 from zonekeeper.metadata.ledgers.ledger_listing import Listed
 from zonekeeper.metadata.store.errors import StoreError
@@ -23,17 +24,20 @@ Result = TypeVar("Result")
 RETRY_DELAY_MS: Final = 1_000
 
 _FIRST: Final = LedgerId(0)
+_LAST: Final = LedgerId(LEDGER_ID_MAX)
 
 _logger = logging.getLogger(__name__)
 
 
-async def walk(cluster: Cluster, *, first: LedgerId = _FIRST) -> AsyncGenerator[Listed, None]:
-    """List the ledgers from ``first`` on; waits while the store cannot be reached."""
-    while True:
+async def walk(
+    cluster: Cluster, *, first: LedgerId = _FIRST, last: LedgerId = _LAST
+) -> AsyncGenerator[Listed, None]:
+    """List the ledgers from ``first`` to ``last``; waits while the store cannot be reached."""
+    while first <= last:
         try:
             # After a read that is in step with the store no later read shows an older state.
             await cluster.store.exists(cluster.root.path, sync=True)
-            async with aclosing(ledger_listing.all_of(cluster, first=first)) as listed:
+            async with aclosing(ledger_listing.all_of(cluster, first=first, last=last)) as listed:
                 async for one in listed:
                     first = LedgerId(one.id + 1)
                     yield one

@@ -1,0 +1,1 @@
+"""What every part of the pipeline uses: the client of a worker, and troubles in one line."""

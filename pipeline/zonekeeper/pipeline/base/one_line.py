@@ -1,0 +1,65 @@
+"""Troubles of a read, told to the person who runs the query in one line.
+
+Spark shows the text that its Python worker makes of an exception: a traceback of many frames, and
+at the end the message. For a trouble the frames say nothing, as the message says what was wrong,
+where, and what to do. So a trouble leaves this source as ``NotRead``, and the worker is told to
+leave the traceback out: Spark's own variable says so, and is looked at when the exception is
+reported. A worker that has reported an exception ends, so no other query is touched. A bug of ours
+keeps its traceback.
+
+This says nothing about what the JVM writes to its own log.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from zonekeeper.client.base.errors import NoSuchLedger, Unauthorized
+from zonekeeper.placement.base.fields import InvalidFieldsError
+from zonekeeper.placement.base.troubles import Trouble
+
+#: Spark's variable: the worker reports the last line of an exception only.
+HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+#: What to do, where the error of the client cannot know it.
+_ADVICE: Final = {
+    NoSuchLedger: "`zonekeeper ledger list` shows those that are there",
+    Unauthorized: 'give a file with the password: .option("passwordFile", "/path"), or in SQL '
+    "SELECT ... FROM t WITH (passwordFile = '/path')",
+}
+
+
+class NotRead(Trouble):
+    """The ledger cannot be read as requested; the message is one line."""
+
+
+# Spark shows the full name of the class before the message: the name by which it is imported.
+NotRead.__module__ = "zonekeeper.pipeline"
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn a trouble of the block into ``NotRead``, which Spark shows in one line."""
+    try:
+        yield
+    except (Trouble, OSError) as error:
+        if _in_worker():
+            os.environ[HIDE_TRACEBACK] = "1"
+        raise NotRead(line_of(error)) from None
+
+
+def line_of(error: Trouble | OSError) -> str:
+    """Give the message of an error as one line, with what to do."""
+    faults = [one for one in str(error).splitlines() if one.strip()]
+    if isinstance(error, InvalidFieldsError) and len(faults) > 1:
+        faults = [f"({number}) {fault}" for number, fault in enumerate(faults, 1)]
+        return f"{len(faults)} faults: {' '.join(faults)}"
+    advice = [text for kind, text in _ADVICE.items() if isinstance(error, kind)]
+    return "; ".join([" ".join(faults) or type(error).__name__, *advice])
+
+
+def _in_worker() -> bool:
+    """Is this process one that Spark started for Python code, and not a program of the user?"""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")

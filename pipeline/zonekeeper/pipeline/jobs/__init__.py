@@ -1,0 +1,1 @@
+"""Jobs over a whole cluster: audits and reports, as DataFrames and as commands."""

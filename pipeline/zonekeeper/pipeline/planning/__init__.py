@@ -1,0 +1,1 @@
+"""How a job is asked for, planned, carried out by tasks, watched and written, whatever it is."""

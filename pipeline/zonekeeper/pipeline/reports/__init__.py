@@ -1,0 +1,1 @@
+"""What jobs make of what they read: rows, sums and a page. Pure."""
