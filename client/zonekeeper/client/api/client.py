@@ -105,7 +105,7 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
 async def over_wire(cluster: Cluster, config: ClientConfig) -> AsyncIterator["Client"]:
     """Give a client over a cluster that is open already; ``config.store`` is not used."""
     forks.connecting()
-    surroundings = _real()
+    surroundings, counters = _real(), ClientCounters()
     way, encryption = own_way(config), wire_links.secrets(config.tls)
 
     def links(tasks: asyncio.TaskGroup) -> WireLinks:
@@ -114,11 +114,12 @@ async def over_wire(cluster: Cluster, config: ClientConfig) -> AsyncIterator["Cl
             way=way,
             encryption=encryption,
             settings=config.links,
+            counters=counters,
             tasks=tasks,
             chance=surroundings.chance,
         )
 
-    async with on(cluster, links, config, surroundings) as client:
+    async with on(cluster, links, config, surroundings, counters) as client:
         yield client
 
 
@@ -128,16 +129,25 @@ async def on(
     links: LinkMaker,
     config: ClientConfig | None = None,
     surroundings: Surroundings | None = None,
+    counters: ClientCounters | None = None,
 ) -> AsyncIterator["Client"]:
     """Give a client over a cluster that is open already, and over links of any kind.
 
-    ``links`` is given the task group that the links' own tasks run in.
+    ``links`` is given the task group that the links' own tasks run in. ``counters`` are the
+    client's, for links that count, too.
     """
     config, failure = config or ClientConfig(), None
     try:
         async with asyncio.TaskGroup() as group:
             tasks = Tasks(group)
-            client = Client(cluster, links(group), config, surroundings or _real(), tasks)
+            client = Client(
+                cluster,
+                links(group),
+                config,
+                surroundings or _real(),
+                tasks,
+                counters or ClientCounters(),
+            )
             tasks.start(client.bookies.follow())
             try:
                 await client.bookies.known(config.start_timeout_ms)
@@ -205,10 +215,11 @@ class Client:
         config: ClientConfig,
         surroundings: Surroundings,
         tasks: Tasks,
+        counters: ClientCounters,
     ) -> None:
         self.cluster = cluster
         self.config = config
-        self.counters = ClientCounters()
+        self.counters = counters
         self.bookies = Bookies(
             cluster,
             LinkPool(links, self.counters),

@@ -55,8 +55,11 @@ class StreamLink:
         tasks: asyncio.TaskGroup,
         chance: Chance,
         settings: LinkSettings | None = None,
+        on_hello: Callable[[int], None] | None = None,
     ) -> None:
+        """``on_hello`` is called with the boot epoch that each new stream begins with."""
         self._bookie_id = bookie_id
+        self._on_hello = on_hello
         self._transport = transport
         self._settings = settings or LinkSettings()
         self._loop = asyncio.get_running_loop()
@@ -84,6 +87,8 @@ class StreamLink:
     ) -> Lane:
         """Open a fragment on the present connection; without one, connect first."""
         lanes = await self._lanes.current()
+        if not lanes.alive:  # it was left before this task could use it
+            lanes = await self._lanes.current()
         answer: asyncio.Future[errors.ProtocolError | None] = self._loop.create_future()
 
         def told(error: errors.ProtocolError | None) -> None:
@@ -91,7 +96,12 @@ class StreamLink:
                 answer.set_result(error)
 
         lane = lanes.open(opening, sink, told, was_open=was_open)
-        if (refused := await answer) is not None:
+        try:
+            refused = await answer
+        except asyncio.CancelledError:
+            lane.close()  # its caller never gets it
+            raise
+        if refused is not None:
             raise refused
         if not lane.alive:
             raise errors.ConnectionLost(
@@ -108,6 +118,8 @@ class StreamLink:
         try:
             async with patience.timeout(self._settings.read_timeout_ms):
                 asking = await self._asking.current()
+                if not asking.alive:  # it was left before this task could use it
+                    asking = await self._asking.current()
                 return await asking.ask(request)
         except TimeoutError as late:
             raise errors.Timeout(
@@ -179,6 +191,13 @@ class StreamLink:
         """Start a compaction."""
         await self._call(methods.COMPACT, major)
 
+    def renew(self) -> None:
+        """Make new streams for what comes; the present ones end when nothing is left in them."""
+        if (lanes := self._lanes.renew()) is not None:
+            lanes.leave()
+        if (asking := self._asking.renew()) is not None:
+            asking.leave()
+
     async def close(self) -> None:
         """End the connection; everything without an outcome fails with ConnectionLost."""
         await self._lanes.close()
@@ -195,7 +214,7 @@ class StreamLink:
         pipe = self._transport.stream(StreamKind.APPEND)
         try:
             hello, version = await self._greeting(pipe)
-            exchange = _Exchange(version)
+            exchange, left = _Exchange(version), asyncio.Event()
             lanes = Lanes(
                 hello,
                 budget_bytes=self._settings.budget_bytes,
@@ -204,8 +223,9 @@ class StreamLink:
                 on_pending=exchange.wake,
                 wire_version=version,
             )
+            lanes.on_left = left.set
             ready(lanes)
-            await exchange.run(pipe, lanes, partial(self._expire, lanes))
+            await exchange.run(pipe, lanes, partial(self._expire, lanes), partial(_until, left))
         finally:
             pipe.cancel()
 
@@ -214,10 +234,11 @@ class StreamLink:
         pipe = self._transport.stream(StreamKind.READ)
         try:
             _, version = await self._greeting(pipe)
-            exchange = _Exchange(version)
+            exchange, left = _Exchange(version), asyncio.Event()
             asking = Asking(exchange.wake, wire_version=version)
+            asking.on_left = left.set
             ready(asking)
-            await exchange.run(pipe, asking)
+            await exchange.run(pipe, asking, partial(_until, left))
         finally:
             pipe.cancel()
 
@@ -231,11 +252,15 @@ class StreamLink:
                 version = versions.common(self._settings.speaks, speaks, self._bookie_id)
                 match _items(message, version):
                     case (carriers.Hello() as hello,):
+                        if self._on_hello is not None:
+                            self._on_hello(hello.boot_epoch)
                         return hello, version
                     case _:
                         raise errors.BadRequest("the bookie did not begin with a Hello")
         except TimeoutError as late:
-            raise errors.NotConnected(f"no answer in {limit_ms} ms") from late
+            raise errors.NotConnected(
+                f"{self._transport.place}: no answer in {limit_ms} ms"
+            ) from late
 
     async def _expire(self, lanes: Lanes) -> None:
         period_s = self._settings.append_timeout_ms / 4_000
@@ -306,6 +331,10 @@ class _Exchange:
         assert self._half is not None
         while outlet.has_room and (carrier := self._half.next_carrier()) is not None:
             outlet.put(carrier)
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 async def _message(pipe: Pipe) -> bytes | bytearray:
