@@ -152,7 +152,7 @@ class WireLinks:
             tasks=self._tasks,
             chance=self._chance,
             settings=settings,
-            on_hello=ways.heard,
+            watcher=ways,
         )
         ways.when_reached(link.renew)
         return link

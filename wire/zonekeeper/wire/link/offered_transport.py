@@ -118,7 +118,12 @@ class OfferedTransport:
     def heard(self, boot_epoch: int) -> None:
         """Note which start of the bookie has answered."""
         self.choice.started(boot_epoch)
-        self.probe_if_due()
+        self.used()
+
+    def used(self) -> None:
+        """Start a probe of the lane if its time has come: only a link that is used probes."""
+        if not self._closed and self.choice.probe(self._loop.time()):
+            self._probing = self._tasks.create_task(self._probe())
 
     def stream(self, kind: StreamKind) -> "_OfferedPipe":
         """Start a stream; its first ``receive`` finds the way."""
@@ -165,14 +170,9 @@ class OfferedTransport:
         if blame is not None and self.choice.blocked(blame.attempt, self._loop.time()):
             self._watcher.blocked(blame.why)
 
-    def probe_if_due(self) -> None:
-        """Start a probe of the lane if its time has come."""
-        if not self._closed and self.choice.probe(self._loop.time()):
-            self._probing = self._tasks.create_task(self._probe())
-
     async def _reach(self) -> tuple[Transport, _Blame | None]:
         """Give the way for a call; with what is to be blamed if it is reached."""
-        self.probe_if_due()
+        self.used()
         lane, attempt = self.lane, self.choice.attempt()
         if lane is None or attempt is None:
             return self.grpc, None
@@ -237,7 +237,6 @@ class _OfferedPipe:
         if self._pipe is not None:
             return await self._pipe.receive()
         ways = self._ways
-        ways.probe_if_due()
         lane, attempt, blame = ways.lane, ways.choice.attempt(), None
         if lane is not None and attempt is not None:
             pipe = self._begin(lane)

@@ -44,6 +44,16 @@ class _Half(Protocol):
     def lost(self, error: errors.ProtocolError) -> None: ...
 
 
+class LinkWatcher(Protocol):
+    """Follows what a link does."""
+
+    def used(self) -> None:
+        """Note that a fragment is to be opened, or something to be read."""
+
+    def heard(self, boot_epoch: int) -> None:
+        """Note which start of the bookie has answered."""
+
+
 class StreamLink:
     """A ``links.BookieLink`` over a transport, which it owns."""
 
@@ -55,11 +65,10 @@ class StreamLink:
         tasks: asyncio.TaskGroup,
         chance: Chance,
         settings: LinkSettings | None = None,
-        on_hello: Callable[[int], None] | None = None,
+        watcher: LinkWatcher | None = None,
     ) -> None:
-        """``on_hello`` is called with the boot epoch that each new stream begins with."""
         self._bookie_id = bookie_id
-        self._on_hello = on_hello
+        self._watcher = watcher
         self._transport = transport
         self._settings = settings or LinkSettings()
         self._loop = asyncio.get_running_loop()
@@ -86,6 +95,7 @@ class StreamLink:
         self, opening: FragmentOpening, sink: AppendSink, *, was_open: bool = False
     ) -> Lane:
         """Open a fragment on the present connection; without one, connect first."""
+        self._note_use()
         lanes = await self._lanes.current()
         if not lanes.alive:  # it was left before this task could use it
             lanes = await self._lanes.current()
@@ -117,6 +127,7 @@ class StreamLink:
         await self._read_budget.take(may_bring)
         try:
             async with patience.timeout(self._settings.read_timeout_ms):
+                self._note_use()
                 asking = await self._asking.current()
                 if not asking.alive:  # it was left before this task could use it
                     asking = await self._asking.current()
@@ -204,6 +215,10 @@ class StreamLink:
         await self._asking.close()
         await self._transport.close()
 
+    def _note_use(self) -> None:
+        if self._watcher is not None:
+            self._watcher.used()
+
     async def _call(
         self, method: methods.Call[methods.Q, methods.R], asked: methods.Q
     ) -> methods.R:
@@ -252,8 +267,8 @@ class StreamLink:
                 version = versions.common(self._settings.speaks, speaks, self._bookie_id)
                 match _items(message, version):
                     case (carriers.Hello() as hello,):
-                        if self._on_hello is not None:
-                            self._on_hello(hello.boot_epoch)
+                        if self._watcher is not None:
+                            self._watcher.heard(hello.boot_epoch)
                         return hello, version
                     case _:
                         raise errors.BadRequest("the bookie did not begin with a Hello")
