@@ -19,14 +19,18 @@ pytestmark = [pytest.mark.cluster, pytest.mark.needs_lab]
 
 PORT: Final = 3182
 ENTRIES: Final = 50
+BOOKIES: Final = [f"log-{zone}-{ordinal}" for zone in ZONES for ordinal in range(2)]
 OFFERED: Final = dataclasses.replace(PATIENT, way=BookieWay.OFFERED)
 LANE_ALONE: Final = dataclasses.replace(PATIENT, way=BookieWay.SOCKET)
 
 
 def ask(clusters: Clusters, *, lane: bool) -> None:
     update = {"bake": "0s", "deadline": "5m"}
-    soon = {"zoneWatch": {"evaluateEvery": "1s", "startGrace": "2s"}}
-    clusters.apply("log", bookiesPerZone=1, socketLane=lane, update=update, policy=soon)
+    soon = {
+        "placement": {"upgradeDomains": 2},
+        "zoneWatch": {"evaluateEvery": "1s", "startGrace": "2s"},
+    }
+    clusters.apply("log", bookiesPerZone=2, socketLane=lane, update=update, policy=soon)
 
 
 def ports(clusters: Clusters) -> list[dict[str, int]]:
@@ -67,7 +71,7 @@ def test_a_roll_that_brings_the_lane_is_passed_over_by_a_client_that_then_uses_i
     def rolled(*, has_lane: bool) -> bool:
         found = ports(clusters)
         return (
-            len(found) == len(ZONES)
+            len(found) == len(BOOKIES)
             and all((each.get("socket") == PORT) is has_lane for each in found)
             and clusters.condition("log", "UpToDate").get("status") == "True"
             and clusters.condition("log", "Ready").get("status") == "True"
@@ -84,8 +88,8 @@ def test_a_roll_that_brings_the_lane_is_passed_over_by_a_client_that_then_uses_i
         async with clients.connect(clusters.uri, OFFERED) as client:
             written.append(await write(client))
             await roll(client, has_lane=True)
-            reached = "the socket lane of log-{}-0 is reached"
-            while not all(reached.format(zone) in caplog.text for zone in ZONES):
+            reached = "the socket lane of {} is reached"
+            while not all(reached.format(bookie) in caplog.text for bookie in BOOKIES):
                 written.append(await write(client))
             async with clients.connect(clusters.uri, LANE_ALONE) as forced:
                 written.append(await write(forced))
