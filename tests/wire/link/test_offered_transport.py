@@ -299,6 +299,23 @@ async def test_a_lane_that_is_given_back_is_used_by_what_is_new_and_disturbs_not
     assert new.alive
 
 
+@played()
+async def test_an_opening_that_was_given_up_keeps_no_stream_that_was_left(world: World) -> None:
+    world.swallow()
+    _, old, _ = await opened(world.link, 7)
+    given_up = asyncio.ensure_future(world.link.open_fragment(Writer(8).opening(), Outcomes()))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    world.lane.heal("client", BOOKIE)
+    await asyncio.sleep(1)
+    await world.link.info()
+    await asyncio.sleep(1)
+    assert world.told[1:] == ["opened"]
+    old.close()
+    await asyncio.sleep(1)
+    assert world.on_grpc() == 0
+
+
 @BLOCKS
 @played()
 async def test_a_blocked_lane_is_probed_later_each_time_and_only_where_the_bookie_is_used(
