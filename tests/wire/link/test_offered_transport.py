@@ -60,6 +60,7 @@ class World:
         )
         self.looks = 0
         self.connected: list[Address] = []
+        self.lanes: list[TwinLane] = []
         self.told: list[str] = []
         for network in (self.lane, self.grpc):
             self.serve(network)
@@ -110,7 +111,8 @@ class World:
 
     def _connect(self, address: Address) -> TwinLane:
         self.connected.append(address)
-        return TwinLane(self.lane, "client", BOOKIE, versions.SPOKEN)
+        self.lanes.append(TwinLane(self.lane, "client", BOOKIE, versions.SPOKEN))
+        return self.lanes[-1]
 
     def blocked(self, why: str) -> None:
         self.told.append(f"blocked: {why}")
@@ -299,6 +301,34 @@ async def test_a_lane_that_is_given_back_is_used_by_what_is_new_and_disturbs_not
     assert new.alive
 
 
+@pytest.mark.parametrize("what", ["open", "read"])
+@played()
+async def test_a_stream_that_is_left_before_its_first_user_could_use_it_is_replaced(
+    world: World, what: str
+) -> None:
+    loop, times = asyncio.get_running_loop(), [0]
+
+    class Renews:
+        """Leaves the first stream in the turn after it was made, before its user goes on."""
+
+        def used(self) -> None:
+            pass
+
+        def heard(self, boot_epoch: int) -> None:
+            times[0] += 1
+            if times[0] == 1:
+                loop.call_soon(world.link.renew)
+
+    world.link._watcher = Renews()
+    if what == "open":
+        await opened(world.link, 7)
+    else:
+        with pytest.raises(errors.NoSuchLedger):
+            await world.link.read(read(7, 0, 0))
+    assert times == [2]
+    assert world.told == []
+
+
 @played()
 async def test_an_opening_that_was_given_up_keeps_no_stream_that_was_left(world: World) -> None:
     world.swallow()
@@ -387,6 +417,7 @@ async def test_a_bookie_that_came_back_without_its_lane_is_used_over_grpc_for_go
     await do_all(world, 9)
     await asyncio.sleep(10)
     assert world.choice.state is WayState.ABSENT
+    assert [each._closed for each in world.lanes] == [True]
     looks = world.looks
     await asyncio.sleep(1_000)
     await do_all(world, 10)
@@ -404,6 +435,7 @@ async def test_a_lane_that_moved_is_found_by_the_probe(world: World) -> None:
     await asyncio.sleep(1)
     assert world.connected == [HERE, THERE]
     assert world.told[1:] == ["opened"]
+    assert [each._closed for each in world.lanes] == [True, False]
 
 
 @pytest.mark.parametrize("answer", ["none", "never"])
@@ -476,3 +508,59 @@ async def test_closing_ends_what_is_on_its_way(
     await world.link.close()
     ended = await asyncio.gather(*asked, return_exceptions=True)
     assert all(not isinstance(each, asyncio.CancelledError) for each in ended)
+
+
+@BLOCKS
+@pytest.mark.parametrize("use", ["open", "read", "call", "tail"])
+@played()
+async def test_every_use_of_a_bookie_may_begin_the_probe(
+    world: World, block: Callable[[World], None], use: str
+) -> None:
+    block(world)
+    await opened(world.link, 7)
+    await world.link.read(read(7, 0, 0))
+    await asyncio.sleep(1)
+    assert world.looks == 0
+    match use:
+        case "open":
+            await opened(world.link, 8)
+        case "read":
+            await world.link.read(read(7, 0, 0))
+        case "call":
+            await world.link.info()
+        case _:
+            asked = service.TailRequest(
+                ledger_id=LedgerId(9), first_entry_id=EntryId(0), bytes_max=1, quiet_ms=10
+            )
+            with pytest.raises(errors.NoSuchLedger):
+                await anext(world.link.tail(asked))
+    await asyncio.sleep(1)
+    assert world.looks == 1
+
+
+@played()
+async def test_a_call_to_a_bookie_that_answers_neither_way_takes_no_longer_than_it_may(
+    world: World,
+) -> None:
+    world.swallow()
+    world.grpc.cut("client", BOOKIE)
+    begun_s = asyncio.get_running_loop().time()
+    with pytest.raises(errors.Timeout, match="over its socket lane: the network to rack-a-0"):
+        await world.link.info()
+    took_ms = 1_000 * (asyncio.get_running_loop().time() - begun_s)
+    assert took_ms < SETTINGS.call_timeout_ms + 10
+
+
+@played()
+async def test_no_probe_outlives_its_link(world: World) -> None:
+    world.swallow()
+    await world.link.info()
+    await asyncio.sleep(1)
+    await world.link.info()
+    probing = world.ways._probing
+    assert probing is not None
+    assert not probing.done()
+    await world.link.close()
+    assert probing.done()
+    world.ways.used()
+    assert world.ways._probing is probing
