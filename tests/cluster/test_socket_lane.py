@@ -2,7 +2,8 @@
 
 import asyncio
 import dataclasses
-import logging
+import re
+import urllib.request
 from collections.abc import Callable
 from typing import Final
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.client.patience import PATIENT
 from tests.cluster.installation import ZONES, Clusters
+from tests.cluster.kubelet.api import Json
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base.ways import BookieWay
@@ -19,6 +21,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.needs_lab]
 
 PORT: Final = 3182
 ENTRIES: Final = 50
+_CONNECTIONS: Final = re.compile(r"^zonekeeper_bookie_socket_connections (\d+)", re.M)
 BOOKIES: Final = [f"log-{zone}-{ordinal}" for zone in ZONES for ordinal in range(2)]
 OFFERED: Final = dataclasses.replace(PATIENT, way=BookieWay.OFFERED)
 LANE_ALONE: Final = dataclasses.replace(PATIENT, way=BookieWay.SOCKET)
@@ -47,6 +50,32 @@ def ports(clusters: Clusters) -> list[dict[str, int]]:
     ]
 
 
+def has_lane_by_pod(clusters: Clusters) -> list[bool]:
+    """Say of each bookie's pod whether it has the port of the lane."""
+    return [
+        any(one["name"] == "socket" for one in pod["spec"]["containers"][0]["ports"])
+        for pod in bookies(clusters)
+    ]
+
+
+def bookies(clusters: Clusters) -> list[Json]:
+    found: list[Json] = clusters.lab.list(
+        "pods", namespace=clusters.space, selector="zonekeeper.io/cluster=log"
+    )
+    return found
+
+
+def used_lanes(clusters: Clusters) -> set[str]:
+    """Name the bookies that say that their lane has connections."""
+    used = set()
+    for pod in bookies(clusters):
+        url = f"http://{pod['status']['podIP']}:8080/metrics"
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            if (found := _CONNECTIONS.search(answer.read().decode())) and int(found[1]):
+                used.add(pod["metadata"]["name"])
+    return used
+
+
 async def write(client: Client) -> LedgerId:
     async with client.create() as writer:
         await writer.append_many([b"entry %d" % number for number in range(ENTRIES)])
@@ -61,7 +90,7 @@ async def check(client: Client, ledger: LedgerId) -> None:
 
 
 def test_a_roll_that_brings_the_lane_is_passed_over_by_a_client_that_then_uses_it(
-    new_clusters: Callable[[], Clusters], caplog: pytest.LogCaptureFixture
+    new_clusters: Callable[[], Clusters],
 ) -> None:
     clusters = new_clusters()
     ask(clusters, lane=False)
@@ -69,10 +98,11 @@ def test_a_roll_that_brings_the_lane_is_passed_over_by_a_client_that_then_uses_i
     written: list[LedgerId] = []
 
     def rolled(*, has_lane: bool) -> bool:
-        found = ports(clusters)
+        served, open_at = ports(clusters), has_lane_by_pod(clusters)
         return (
-            len(found) == len(BOOKIES)
-            and all((each.get("socket") == PORT) is has_lane for each in found)
+            len(served) == len(open_at) == len(BOOKIES)
+            and all((each.get("socket") == PORT) is has_lane for each in served)
+            and set(open_at) == {has_lane}
             and clusters.condition("log", "UpToDate").get("status") == "True"
             and clusters.condition("log", "Ready").get("status") == "True"
         )
@@ -88,8 +118,7 @@ def test_a_roll_that_brings_the_lane_is_passed_over_by_a_client_that_then_uses_i
         async with clients.connect(clusters.uri, OFFERED) as client:
             written.append(await write(client))
             await roll(client, has_lane=True)
-            reached = "the socket lane of {} is reached"
-            while not all(reached.format(bookie) in caplog.text for bookie in BOOKIES):
+            while await asyncio.to_thread(used_lanes, clusters) != set(BOOKIES):
                 written.append(await write(client))
             async with clients.connect(clusters.uri, LANE_ALONE) as forced:
                 written.append(await write(forced))
@@ -98,6 +127,5 @@ def test_a_roll_that_brings_the_lane_is_passed_over_by_a_client_that_then_uses_i
             for ledger in written:
                 await check(client, ledger)
 
-    with caplog.at_level(logging.INFO):
-        asyncio.run(asyncio.wait_for(played(), 540))
+    asyncio.run(asyncio.wait_for(played(), 540))
     clusters.delete("log")
