@@ -98,7 +98,7 @@ async def write_and_read(client: Client) -> None:
 def over_lanes(client: Client) -> int:
     """How many streams and connections for calls go over lanes."""
     links = [known.link for known in client.bookies.pool._known.values()]
-    transports = [link._transport for link in links]  # type: ignore[attr-defined]
+    transports = [link._transport for link in links]  # type: ignore[attr-defined]  # a StreamLink has it
     return sum(len(each.lane._streams) for each in transports if each.lane is not None)
 
 

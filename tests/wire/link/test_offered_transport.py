@@ -1,177 +1,33 @@
-"""A link to a bookie that offers the socket lane, in virtual time: two networks to one bookie.
+"""A link to a bookie that offers the socket lane: over what it goes, and what it does if not.
 
-One network stands for the lane and one for gRPC, so each can be taken away, cut or given back by
-itself. ``tests/client/api/test_blocked_lanes.py`` has the same with real sockets.
+``tests/client/api/test_blocked_lanes.py`` has the same with real sockets.
 """
 
 import asyncio
 import itertools
-import random
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Callable
 
 import pytest
 
-from tests.support import playing, virtual_time
-from tests.wire.link.reference_bookie import Disk, ReferenceBookie
+from tests.wire.link.offered_world import (
+    BLOCKS,
+    HERE,
+    SETTINGS,
+    THERE,
+    OfferedWorld,
+    do_all,
+    played,
+)
 from tests.wire.link.worlds import BOOKIE, KEY, Outcomes, Writer, opened, read
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.contract.links import LinkSettings
-from zonekeeper.wire.formats import digests, errors, versions
-from zonekeeper.wire.formats.addresses import Address
-from zonekeeper.wire.host import methods
-from zonekeeper.wire.host.serving import Host, HostLimits
-from zonekeeper.wire.lanes.back_off import BackOff
-from zonekeeper.wire.lanes.way_choice import WayChoice, WayState
-from zonekeeper.wire.link.offered_transport import OfferedLane, OfferedTransport, Offers
-from zonekeeper.wire.link.stream_link import StreamLink
-from zonekeeper.wire.twin import twin
-
-HERE: Final = Address("lane", 1)
-THERE: Final = Address("lane", 2)
-#: A cut is noticed by nothing but the limits of this link.
-CALM: Final = twin.Weather(delay_min_ms=1, delay_max_ms=2, keep_alive_ms=3_600_000)
-SETTINGS: Final = LinkSettings(connect_timeout_ms=2_000)
-
-
-class TwinLane(twin._TwinTransport):
-    """A network in memory as a ``LaneTransport``."""
-
-    async def reach(self) -> None:
-        try:
-            await self.call(methods.INFO, None, 3_600_000)
-        except errors.ConnectionLost as lost:
-            raise errors.NotConnected(lost.detail) from lost
-
-
-class World:
-    """One bookie, on two networks, and a link."""
-
-    def __init__(self, tasks: asyncio.TaskGroup, *, is_offered: bool = True) -> None:
-        self._tasks = tasks
-        self.disk = Disk()
-        self.bookie = ReferenceBookie(BOOKIE, self.disk)
-        self.lane, self.grpc = (
-            twin.Network(tasks=tasks, chance=random.Random(seed), weather=CALM) for seed in (1, 2)
-        )
-        self.offered: OfferedLane | None = OfferedLane(
-            address=HERE if is_offered else None, boot_epoch=self.bookie.boot_epoch
-        )
-        self.looks = 0
-        self.connected: list[Address] = []
-        self.lanes: list[TwinLane] = []
-        self.told: list[str] = []
-        for network in (self.lane, self.grpc):
-            self.serve(network)
-        assert self.offered is not None
-        self.choice = WayChoice(
-            is_offered=is_offered,
-            boot_epoch=self.offered.boot_epoch,
-            back_off=BackOff(first_ms=1_000, max_ms=60_000, chance=random.Random(1)),
-        )
-        self.ways = OfferedTransport(
-            twin._TwinTransport(self.grpc, "client", BOOKIE, versions.SPOKEN),
-            Offers(first=self.offered, look=self._look, connect=self._connect),
-            self.choice,
-            watcher=self,
-            tasks=tasks,
-            connect_timeout_ms=SETTINGS.connect_timeout_ms,
-        )
-        self.link = StreamLink(
-            BOOKIE,
-            self.ways,
-            tasks=tasks,
-            chance=random.Random(1),
-            settings=SETTINGS,
-            watcher=self.ways,
-        )
-        self.ways.when_reached(self.link.renew)
-
-    def serve(self, network: twin.Network) -> None:
-        network.put_up(BOOKIE, Host(self.bookie, HostLimits()))
-
-    async def restart(self, *, with_lane: bool = True) -> None:
-        """Let the bookie start again; its registration is as before, and its clients have heard."""
-        for network in (self.lane, self.grpc):
-            if network.boot(BOOKIE) is not None:
-                network.take_down(BOOKIE)
-        self.bookie = ReferenceBookie(BOOKIE, self.disk)
-        self.serve(self.grpc)
-        if with_lane:
-            self.serve(self.lane)
-        await asyncio.sleep(0.01)
-
-    def register(self, address: Address | None) -> None:
-        self.offered = OfferedLane(address=address, boot_epoch=self.bookie.boot_epoch)
-
-    async def _look(self) -> OfferedLane | None:
-        self.looks += 1
-        return self.offered
-
-    def _connect(self, address: Address) -> TwinLane:
-        self.connected.append(address)
-        self.lanes.append(TwinLane(self.lane, "client", BOOKIE, versions.SPOKEN))
-        return self.lanes[-1]
-
-    def blocked(self, why: str) -> None:
-        self.told.append(f"blocked: {why}")
-
-    def opened(self) -> None:
-        self.told.append("opened")
-
-    def on_lane(self) -> int:
-        """How many streams and calls are under way on the lane."""
-        return sum(map(len, self.lane._live.values()))
-
-    def on_grpc(self) -> int:
-        return sum(map(len, self.grpc._live.values()))
-
-    def refuse(self) -> None:
-        """Let the lane's port refuse connections; those that are there end."""
-        self.lane.take_down(BOOKIE)
-
-    def swallow(self) -> None:
-        """Let the lane's port drop everything."""
-        self.lane.cut("client", BOOKIE)
-
-
-def play(scenario: Callable[[World], Awaitable[None]], *, is_offered: bool = True) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(3_600), asyncio.TaskGroup() as tasks:
-            world = World(tasks, is_offered=is_offered)
-            try:
-                await scenario(world)
-            finally:
-                await world.link.close()
-        assert world.on_lane() == world.on_grpc() == 0
-
-    virtual_time.run(main())
-
-
-played = playing.by(play)
-BLOCKS: Final = pytest.mark.parametrize("block", [World.refuse, World.swallow])
-
-
-async def do_all(world: World, ledger: int = 7) -> None:
-    """Do what has a stream for appends, one for reads, a call and a subscription."""
-    writer, lane, outcomes = await opened(world.link, ledger)
-    number = lane.append(writer.frame(b"x", confirmed=-1))
-    await outcomes.all_of(number + 1)
-    assert outcomes.failures == {}
-    assert (await world.link.read(read(ledger, 0, 0))).frames
-    assert (await world.link.info()).boot_epoch == world.bookie.boot_epoch
-    tail = service.TailRequest(
-        ledger_id=LedgerId(ledger), first_entry_id=EntryId(0), bytes_max=1 << 20, quiet_ms=10
-    )
-    updates = world.link.tail(tail)
-    assert (await anext(updates)).last_add_confirmed >= -1
-    await updates.aclose()
-    lane.close()
+from zonekeeper.wire.formats import digests, errors
+from zonekeeper.wire.lanes.way_choice import WayState
+from zonekeeper.wire.link.offered_transport import OfferedLane, Offers
 
 
 @played()
-async def test_a_lane_that_is_reached_carries_everything(world: World) -> None:
+async def test_a_lane_that_is_reached_carries_everything(world: OfferedWorld) -> None:
     await do_all(world)
     assert world.on_grpc() == 0
     assert world.on_lane() == 2, "the two streams stay"
@@ -180,7 +36,7 @@ async def test_a_lane_that_is_reached_carries_everything(world: World) -> None:
 
 @played(is_offered=False)
 async def test_a_bookie_without_a_lane_is_used_over_grpc_and_never_asked_again(
-    world: World,
+    world: OfferedWorld,
 ) -> None:
     await do_all(world)
     await asyncio.sleep(1_000)
@@ -191,7 +47,7 @@ async def test_a_bookie_without_a_lane_is_used_over_grpc_and_never_asked_again(
 @BLOCKS
 @played()
 async def test_a_lane_that_is_not_reached_costs_a_quarter_of_the_time_once(
-    world: World, block: Callable[[World], None]
+    world: OfferedWorld, block: Callable[[OfferedWorld], None]
 ) -> None:
     block(world)
     clock = asyncio.get_running_loop().time
@@ -210,7 +66,7 @@ async def test_a_lane_that_is_not_reached_costs_a_quarter_of_the_time_once(
 @pytest.mark.parametrize("first", ["open", "read", "call", "tail"])
 @played()
 async def test_whatever_comes_first_finds_the_way(
-    world: World, block: Callable[[World], None], first: str
+    world: OfferedWorld, block: Callable[[OfferedWorld], None], first: str
 ) -> None:
     block(world)
     match first:
@@ -234,7 +90,9 @@ async def test_whatever_comes_first_finds_the_way(
 
 @BLOCKS
 @played()
-async def test_many_at_once_block_a_lane_once(world: World, block: Callable[[World], None]) -> None:
+async def test_many_at_once_block_a_lane_once(
+    world: OfferedWorld, block: Callable[[OfferedWorld], None]
+) -> None:
     block(world)
     async with asyncio.TaskGroup() as tasks:
         for ledger in range(20):
@@ -244,7 +102,7 @@ async def test_many_at_once_block_a_lane_once(world: World, block: Callable[[Wor
 
 @played()
 async def test_a_bookie_that_is_down_blocks_no_lane_and_is_said_to_be_away_both_ways(
-    world: World,
+    world: OfferedWorld,
 ) -> None:
     world.refuse()
     world.grpc.take_down(BOOKIE)
@@ -263,7 +121,7 @@ async def test_a_bookie_that_is_down_blocks_no_lane_and_is_said_to_be_away_both_
 @BLOCKS
 @played()
 async def test_a_bookie_that_refuses_was_reached(
-    world: World, block: Callable[[World], None]
+    world: OfferedWorld, block: Callable[[OfferedWorld], None]
 ) -> None:
     block(world)
     with pytest.raises(errors.NoSuchLedger):
@@ -274,12 +132,12 @@ async def test_a_bookie_that_refuses_was_reached(
 @BLOCKS
 @played()
 async def test_a_lane_that_is_given_back_is_used_by_what_is_new_and_disturbs_nothing(
-    world: World, block: Callable[[World], None]
+    world: OfferedWorld, block: Callable[[OfferedWorld], None]
 ) -> None:
     block(world)
     writer, old, outcomes = await opened(world.link, 7)
     await world.link.info()
-    if block is World.refuse:
+    if block is OfferedWorld.refuse:
         world.serve(world.lane)
     else:
         world.lane.heal("client", BOOKIE)
@@ -304,7 +162,7 @@ async def test_a_lane_that_is_given_back_is_used_by_what_is_new_and_disturbs_not
 @pytest.mark.parametrize("what", ["open", "read"])
 @played()
 async def test_a_stream_that_is_left_before_its_first_user_could_use_it_is_replaced(
-    world: World, what: str
+    world: OfferedWorld, what: str
 ) -> None:
     loop, times = asyncio.get_running_loop(), [0]
 
@@ -330,7 +188,9 @@ async def test_a_stream_that_is_left_before_its_first_user_could_use_it_is_repla
 
 
 @played()
-async def test_an_opening_that_was_given_up_keeps_no_stream_that_was_left(world: World) -> None:
+async def test_an_opening_that_was_given_up_keeps_no_stream_that_was_left(
+    world: OfferedWorld,
+) -> None:
     world.swallow()
     _, old, _ = await opened(world.link, 7)
     given_up = asyncio.ensure_future(world.link.open_fragment(Writer(8).opening(), Outcomes()))
@@ -349,7 +209,7 @@ async def test_an_opening_that_was_given_up_keeps_no_stream_that_was_left(world:
 @BLOCKS
 @played()
 async def test_a_blocked_lane_is_probed_later_each_time_and_only_where_the_bookie_is_used(
-    world: World, block: Callable[[World], None]
+    world: OfferedWorld, block: Callable[[OfferedWorld], None]
 ) -> None:
     block(world)
     await world.link.info()
@@ -371,7 +231,7 @@ async def test_a_blocked_lane_is_probed_later_each_time_and_only_where_the_booki
 @BLOCKS
 @played()
 async def test_a_bookie_that_started_again_is_probed_at_once(
-    world: World, block: Callable[[World], None]
+    world: OfferedWorld, block: Callable[[OfferedWorld], None]
 ) -> None:
     block(world)
     await opened(world.link, 7)
@@ -390,7 +250,7 @@ async def test_a_bookie_that_started_again_is_probed_at_once(
 
 @played(is_offered=False)
 async def test_a_lane_that_another_start_has_is_found_though_grpc_never_moved(
-    world: World,
+    world: OfferedWorld,
 ) -> None:
     await opened(world.link, 7)
     await world.restart()
@@ -407,7 +267,7 @@ async def test_a_lane_that_another_start_has_is_found_though_grpc_never_moved(
 
 @played()
 async def test_a_bookie_that_came_back_without_its_lane_is_used_over_grpc_for_good(
-    world: World,
+    world: OfferedWorld,
 ) -> None:
     await do_all(world)
     await world.restart(with_lane=False)
@@ -426,7 +286,7 @@ async def test_a_bookie_that_came_back_without_its_lane_is_used_over_grpc_for_go
 
 
 @played()
-async def test_a_lane_that_moved_is_found_by_the_probe(world: World) -> None:
+async def test_a_lane_that_moved_is_found_by_the_probe(world: OfferedWorld) -> None:
     world.refuse()
     await world.link.info()
     await world.restart()
@@ -440,7 +300,9 @@ async def test_a_lane_that_moved_is_found_by_the_probe(world: World) -> None:
 
 @pytest.mark.parametrize("answer", ["none", "never"])
 @played()
-async def test_a_store_in_doubt_keeps_no_lane_from_being_used(world: World, answer: str) -> None:
+async def test_a_store_in_doubt_keeps_no_lane_from_being_used(
+    world: OfferedWorld, answer: str
+) -> None:
     world.refuse()
     await world.link.info()
     world.serve(world.lane)
@@ -463,7 +325,7 @@ async def test_a_store_in_doubt_keeps_no_lane_from_being_used(world: World, answ
 
 @played()
 async def test_a_connection_that_is_half_open_ends_as_over_grpc_and_the_next_one_goes_there(
-    world: World,
+    world: OfferedWorld,
 ) -> None:
     """What was sent has no outcome but this one: it may have been applied."""
     writer, lane, outcomes = await opened(world.link, 7)
@@ -479,7 +341,7 @@ async def test_a_connection_that_is_half_open_ends_as_over_grpc_and_the_next_one
 
 
 @played()
-async def test_a_refusal_over_the_lane_is_no_reason_to_ask_twice(world: World) -> None:
+async def test_a_refusal_over_the_lane_is_no_reason_to_ask_twice(world: OfferedWorld) -> None:
     with pytest.raises(errors.NoSuchLedger):
         await world.link.read_lac(LedgerId(7))
     await do_all(world)
@@ -493,7 +355,7 @@ async def test_a_refusal_over_the_lane_is_no_reason_to_ask_twice(world: World) -
 @pytest.mark.parametrize("after_s", [0.0, 0.2, 0.6, 1.5])
 @played()
 async def test_closing_ends_what_is_on_its_way(
-    world: World, block: Callable[[World], None], after_s: float
+    world: OfferedWorld, block: Callable[[OfferedWorld], None], after_s: float
 ) -> None:
     block(world)
     if after_s > 1:
@@ -514,7 +376,7 @@ async def test_closing_ends_what_is_on_its_way(
 @pytest.mark.parametrize("use", ["open", "read", "call", "tail"])
 @played()
 async def test_every_use_of_a_bookie_may_begin_the_probe(
-    world: World, block: Callable[[World], None], use: str
+    world: OfferedWorld, block: Callable[[OfferedWorld], None], use: str
 ) -> None:
     block(world)
     await opened(world.link, 7)
@@ -540,7 +402,7 @@ async def test_every_use_of_a_bookie_may_begin_the_probe(
 
 @played()
 async def test_a_call_to_a_bookie_that_answers_neither_way_takes_no_longer_than_it_may(
-    world: World,
+    world: OfferedWorld,
 ) -> None:
     world.swallow()
     world.grpc.cut("client", BOOKIE)
@@ -552,7 +414,7 @@ async def test_a_call_to_a_bookie_that_answers_neither_way_takes_no_longer_than_
 
 
 @played()
-async def test_no_probe_outlives_its_link(world: World) -> None:
+async def test_no_probe_outlives_its_link(world: OfferedWorld) -> None:
     world.swallow()
     await world.link.info()
     await asyncio.sleep(1)

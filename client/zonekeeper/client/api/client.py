@@ -106,19 +106,15 @@ async def over_wire(cluster: Cluster, config: ClientConfig) -> AsyncIterator["Cl
     """Give a client over a cluster that is open already; ``config.store`` is not used."""
     forks.connecting()
     surroundings, counters = _real(), ClientCounters()
-    way, encryption = own_way(config), wire_links.secrets(config.tls)
-
-    def links(tasks: asyncio.TaskGroup) -> WireLinks:
-        return WireLinks(
-            cluster,
-            way=way,
-            encryption=encryption,
-            settings=config.links,
-            counters=counters,
-            tasks=tasks,
-            chance=surroundings.chance,
-        )
-
+    links = partial(
+        WireLinks,
+        cluster,
+        way=own_way(config),
+        encryption=wire_links.secrets(config.tls),
+        settings=config.links,
+        counters=counters,
+        chance=surroundings.chance,
+    )
     async with on(cluster, links, config, surroundings, counters) as client:
         yield client
 
@@ -133,21 +129,14 @@ async def on(
 ) -> AsyncIterator["Client"]:
     """Give a client over a cluster that is open already, and over links of any kind.
 
-    ``links`` is given the task group that the links' own tasks run in. ``counters`` are the
-    client's, for links that count, too.
+    ``links`` is given the task group of the links' own tasks. Links that count use ``counters``.
     """
     config, failure = config or ClientConfig(), None
+    around, counters = surroundings or _real(), counters or ClientCounters()
     try:
         async with asyncio.TaskGroup() as group:
             tasks = Tasks(group)
-            client = Client(
-                cluster,
-                links(group),
-                config,
-                surroundings or _real(),
-                tasks,
-                counters or ClientCounters(),
-            )
+            client = Client(cluster, links(group), config, around, tasks, counters)
             tasks.start(client.bookies.follow())
             try:
                 await client.bookies.known(config.start_timeout_ms)

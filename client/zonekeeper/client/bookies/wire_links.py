@@ -69,12 +69,12 @@ class WireLinks:
     def __init__(  # noqa: PLR0913 each is a part of its own, and has a name
         self,
         cluster: Cluster,
+        tasks: asyncio.TaskGroup,
         *,
         way: BookieWay,
         encryption: WireSecrets,
         settings: LinkSettings,
         counters: ClientCounters,
-        tasks: asyncio.TaskGroup,
         chance: Chance,
     ) -> None:
         self._cluster = cluster
