@@ -1,6 +1,7 @@
 """An address is not a bookie: what a client finds at an address, and what it makes of that."""
 
 import asyncio
+import contextlib
 import random
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -269,10 +270,14 @@ async def test_nothing_that_listens_is_not_connected() -> None:
 
 async def test_a_port_that_never_answers_is_given_up_in_the_time_to_connect() -> None:
     """No caller's limit ends the attempt, because all that need the connection share it."""
+    gone = asyncio.Semaphore(0)
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1 << 10)
-        await asyncio.Event().wait()
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(1 << 10):
+                pass
+        writer.close()
+        gone.release()
 
     settings = replace(SETTINGS, connect_timeout_ms=50)
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
@@ -283,5 +288,6 @@ async def test_a_port_that_never_answers_is_given_up_in_the_time_to_connect() ->
         for _ in range(2):
             with pytest.raises(errors.NotConnected, match=f":{port}: no greeting in 50 ms"):
                 await lane.reach()
+            await gone.acquire()
         await lane.close()
     await fronts.close(server)
