@@ -46,7 +46,7 @@ def ports(clusters: Clusters) -> list[dict[str, int]]:
     return [
         {one["name"]: one["port"] for one in each["ports"]}
         for each in found
-        for _ in each["endpoints"]
+        for _ in each.get("endpoints") or ()
     ]
 
 
