@@ -13,11 +13,16 @@ from tests.bookie.running import LEDGER, frame, opening
 from tests.bookie.serving.test_links import Sink, reading
 from tests.support.certificates import Authority
 from tests.support.raw_sockets import raw_socket
+from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import PATIENT
+from zonekeeper.bookie.life import process, settings
 from zonekeeper.metadata.bookies import registration
 from zonekeeper.wire.formats import bookie_names
 from zonekeeper.wire.formats.addresses import Address
+from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.running.running import StopRequest
 from zonekeeper.wire.socket import socket_link
 from zonekeeper.wire.socket.socket_link import SocketPlace
 from zonekeeper.wire.socket.socket_tls import SocketTls
@@ -74,6 +79,43 @@ async def test_a_bookie_serves_the_lane_where_it_registers_it_and_counts_its_con
         assert f'{name}_ended_total{{cause="other-protocol"}} 1' in shown
         assert f'{name}_ended_total{{cause="half-message"}} 0' in shown
         assert f"\n{name} " in shown
+
+
+async def test_the_lane_is_open_whenever_grpc_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a client that connects while the bookie starts or stops finds a lane that is blocked."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    given = {
+        "data": str(tmp_path),
+        "metadata": "memory:",
+        "id": BOOKIE,
+        "listen": "127.0.0.1:0",
+        "listen-socket": f"127.0.0.1:{port}",
+    }
+    seen: list[str] = []
+
+    class Watched(GrpcServer):
+        async def start(self) -> None:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            seen.append("before the start")
+            await super().start()
+
+        async def stop(self, grace_ms: int) -> None:
+            await super().stop(grace_ms)
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            seen.append("after the stop")
+
+    monkeypatch.setattr(process, "GrpcServer", Watched)
+    one = process._Process(settings.parse(given, {}), lambda _: None, StopRequest(60))
+    host = Host(ReferenceBookie(BOOKIE, Disk()))
+    async with one._served(host, bookie_names.name_of(BOOKIE, INSTANCE), None, 0) as ports:
+        assert ports.socket == port
+        assert seen == ["before the start"]
+    assert seen == ["before the start", "after the stop"]
 
 
 async def test_a_bookie_without_the_flag_has_no_lane(tmp_path: Path) -> None:

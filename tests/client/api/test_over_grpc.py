@@ -50,7 +50,7 @@ async def serve(
     up: asyncio.Event,
     killed: asyncio.Event,
     front: Front = no_front,
-    has_lane: bool = False,
+    lane_front: Front | None = None,
 ) -> None:
     """Run a bookie until it is killed; perhaps one that serves the socket lane, too."""
     files = MemoryFileSystem()
@@ -81,8 +81,8 @@ async def serve(
         await cookie_store.create(found, cookie)
         port = await front(zone, server.port)
         info = service_info.of_bookie("127.0.0.1", port, location, tls=False)
-        if has_lane:
-            info = info.with_socket(lane.port)
+        if lane_front is not None:
+            info = info.with_socket(await lane_front(zone, lane.port))
         registrar = registration.Registrar(found, bookie_id, info, session_timeout_ms=10_000)
         await registrar.register(registration.Mode.WRITABLE)
         up.set()
@@ -103,6 +103,7 @@ async def cluster_of(
     front: Front = no_front,
     rules: Policy | None = None,
     lanes: str = "",
+    lane_front: Front = no_front,
 ) -> AsyncIterator[tuple[str, dict[str, asyncio.Event]]]:
     """Give the cluster's address, and what kills the bookie of each zone.
 
@@ -116,7 +117,8 @@ async def cluster_of(
     async with asyncio.TaskGroup() as tasks:
         for zone, killed in kills.items():
             up = asyncio.Event()
-            tasks.create_task(serve(uri, zone, up, killed, front, zone in lanes))
+            of_lane = lane_front if zone in lanes else None
+            tasks.create_task(serve(uri, zone, up, killed, front, of_lane))
             await up.wait()
         try:
             yield uri, kills

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from zonekeeper.client.base.config import WAY_VARIABLE, ClientConfig, own_way
+from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.base.ways import BookieWay
 from zonekeeper.client.bookies import wire_links
 from zonekeeper.client.bookies.wire_links import WireLinks
@@ -51,6 +52,7 @@ async def links_over(cluster: Cluster, way: BookieWay) -> AsyncIterator[WireLink
             way=way,
             encryption=wire_links.secrets(None),
             settings=LinkSettings(),
+            counters=ClientCounters(),
             tasks=tasks,
             chance=random.Random(1),
         )
@@ -60,10 +62,10 @@ async def links_over(cluster: Cluster, way: BookieWay) -> AsyncIterator[WireLink
     ("info", "way", "address"),
     [
         (PLAIN, BookieWay.GRPC, "10.0.0.7:3181"),
-        (PLAIN, BookieWay.OFFERED, "10.0.0.7:3181"),
+        (PLAIN, BookieWay.OFFERED, "offered 10.0.0.7:3181"),
         (PLAIN, BookieWay.SOCKET, None),
         (WITH_LANE, BookieWay.GRPC, "10.0.0.7:3181"),
-        (WITH_LANE, BookieWay.OFFERED, "socket 10.0.0.7:3182"),
+        (WITH_LANE, BookieWay.OFFERED, "offered 10.0.0.7:3181"),
         (WITH_LANE, BookieWay.SOCKET, "socket 10.0.0.7:3182"),
         (V6, BookieWay.GRPC, "[fd00::7]:3181"),
         (V6, BookieWay.SOCKET, "socket [fd00::7]:3182"),
@@ -100,15 +102,16 @@ def test_a_lane_has_the_encryption_of_the_bookies_endpoint() -> None:
 @pytest.mark.parametrize(
     ("set_to", "variable", "way"),
     [
-        (None, None, BookieWay.GRPC),
-        (None, "", BookieWay.GRPC),
+        (None, None, BookieWay.OFFERED),
+        (None, "", BookieWay.OFFERED),
+        (None, "grpc", BookieWay.GRPC),
         (None, "offered", BookieWay.OFFERED),
         (None, "socket", BookieWay.SOCKET),
         (BookieWay.GRPC, "socket", BookieWay.GRPC),
         (BookieWay.SOCKET, None, BookieWay.SOCKET),
     ],
 )
-def test_the_way_is_the_setting_else_the_variable_else_grpc(
+def test_the_way_is_the_setting_else_the_variable_else_what_is_offered(
     monkeypatch: pytest.MonkeyPatch, set_to: BookieWay | None, variable: str | None, way: BookieWay
 ) -> None:
     monkeypatch.delenv(WAY_VARIABLE, raising=False)

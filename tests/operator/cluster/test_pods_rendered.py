@@ -94,6 +94,19 @@ def test_a_resource_that_says_nothing_of_its_pods_has_the_pods_that_it_had() -> 
             assert found[name]["spec"][part] == value
 
 
+def test_the_lane_changes_the_pods_of_bookies_alone_and_nothing_else_of_them() -> None:
+    with_lane, without = made(socketLane=True), made()
+    assert made(socketLane=False) == without
+    for name, one in with_lane.items():
+        if not name.startswith("StatefulSet"):
+            assert one == without[name]
+            continue
+        only = container(one)
+        assert only["ports"].pop() == {"name": "socket", "containerPort": 3182, "protocol": "TCP"}
+        only["env"].remove({"name": "ZONEKEEPER_LISTEN_SOCKET", "value": "0.0.0.0:3182"})
+        assert template(one) == template(without[name])
+
+
 @pytest.mark.parametrize("name", ["StatefulSet/log-b", "Deployment/log-b-autorecovery"])
 def test_what_the_cluster_says_is_in_the_pods_of_every_zone(name: str) -> None:
     found = made(**EVERYTHING)[name]

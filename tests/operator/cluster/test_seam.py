@@ -29,10 +29,11 @@ from zonekeeper.operator.kubernetes.api import (
 from zonekeeper.operator.shapes import volumes
 from zonekeeper.placement.base import fields, upgrade_domains
 from zonekeeper.placement.base.locations import Location
-from zonekeeper.placement.base.settings import Setting, variable_of
+from zonekeeper.placement.base.settings import GivenSettings, Setting, variable_of
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
 from zonekeeper.replication.run import settings as repair_settings
 from zonekeeper.shell.main import main
+from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.running import bookie_config, seam
 from zonekeeper.wire.running.logs import LogLevel
@@ -65,6 +66,7 @@ FOR_EVER: Final = {
     "TERMINATION_LOG_PATH": "/dev/termination-log",
     "GRPC_PORT": 3181,
     "HTTP_PORT": 8080,
+    "SOCKET_PORT": 3182,
     "ALIVE_PATH": "/healthz",
     "READY_PATH": "/readyz",
     "METRICS_PATH": "/metrics",
@@ -256,6 +258,40 @@ def test_the_bookie_listens_at_the_ports_that_are_told_to_others(
         assert found.http == Address("0.0.0.0", ports["http"])
         asked = {one["targetPort"]: one["port"] for one in service["spec"]["ports"]}
         assert asked == ports
+
+
+def test_the_lane_is_where_the_pod_and_the_service_say() -> None:
+    item = resource(socketLane=True)
+    wanted = desired.read(item)
+    assert isinstance(wanted, desired.Desired)
+    made = owned_objects.all_of(wanted, item, INSTANCE)
+    (service,) = (body for kind, body in made if kind == SERVICES)
+    asked = {one["targetPort"]: one["port"] for one in service["spec"]["ports"]}
+    bookies = [body for kind, body in made if kind == STATEFUL_SETS]
+    assert len(bookies) == len(wanted.zones)
+    for each in bookies:
+        ports = {one["name"]: one["containerPort"] for one in container(each)["ports"]}
+        assert told(each).listen_socket == Address("0.0.0.0", ports["socket"])
+        assert asked == ports
+        assert len(set(ports.values())) == len(ports)
+
+
+def test_without_the_lane_no_bookie_is_told_of_it(sets: list[Json]) -> None:
+    for each in sets:
+        assert told(each).listen_socket is None
+        assert "socket" not in str(container(each)["ports"])
+
+
+def test_a_bookie_of_before_the_lane_passes_over_what_it_is_told_of_it() -> None:
+    """Such an image, in a resource that asks for the lane, serves gRPC as it did."""
+    item = resource(socketLane=True)
+    wanted = desired.read(item)
+    assert isinstance(wanted, desired.Desired)
+    before = [one for one in settings.SETTINGS if one.environment != seam.LISTEN_SOCKET]
+    for kind, body in owned_objects.all_of(wanted, item, INSTANCE):
+        if kind == STATEFUL_SETS:
+            given = GivenSettings(before, {}, environment(body))
+            assert given.read("listen", addresses.parse) == told(body).listen
 
 
 def test_a_bookie_that_is_told_no_ports_takes_those_of_the_pods(sets: list[Json]) -> None:

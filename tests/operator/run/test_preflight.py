@@ -87,6 +87,24 @@ async def test_a_new_image_changes_templates_and_rolls_each_unit_with_a_canary_f
     assert "done, or has halted, within 63m" in said
 
 
+async def test_the_lane_changes_the_service_and_the_bookies_and_nothing_else() -> None:
+    found = await look(await settled(), socketLane=True)
+
+    changed = {(one.kind, one.name) for one in found.changes}
+    sets = {("StatefulSet", f"log-{zone}") for zone in "abc"}
+    assert changed == {("Service", "log-bookies"), *sets}
+    assert "spec.ports[socket]" in text(found)
+    assert found.refused == ()
+
+
+@pytest.mark.parametrize("lane", [True, False])
+async def test_turning_the_lane_on_or_off_rolls_all_bookies_the_canary_first(lane: bool) -> None:
+    found = await look(await settled(socketLane=not lane), socketLane=lane)
+
+    assert str(found.steps[0].step) == "/a/ud-0: log-a-0, the canary"
+    assert sum(len(one.step.bookies) for one in found.steps) == 6
+
+
 async def test_a_step_says_which_ledgers_it_leaves_at_their_last_copy() -> None:
     world = await settled()
     safe = await world.write_ledger("log-a-0", "log-b-0", "log-c-0")

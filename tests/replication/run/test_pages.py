@@ -56,6 +56,16 @@ async def test_a_page_says_which_process_it_is_also_before_the_store_is_reached(
     assert shown["version"] == "1"
 
 
+@recovery_lab.played()
+async def test_a_lane_that_is_out_of_reach_is_counted_by_bookie(it: Recovering) -> None:
+    worker = Worker(name=BookieId("auto-1"), chance=random.Random(1), wall_ms=it.wall_ms)
+    process = Autorecovery(it.client, worker)
+    name = "zonekeeper_autorecovery_lanes_blocked_total"
+    assert f"{name}{{" not in pages.metrics(process).text
+    it.client.counters.lanes_blocked[BookieId("bk-a-0")] += 2
+    assert f'{name}{{bookie="bk-a-0"}} 2\n' in pages.metrics(process).text
+
+
 def test_its_pages_are_reached_at_the_advertised_host() -> None:
     def advertised(**flags: str) -> str:
         return settings.parse({"metadata": "zk://h/x", "name": "a", **flags}, {}).advertise

@@ -385,3 +385,72 @@ class Outcomes(RuleBasedStateMachine):
 
 TestOutcomes = Outcomes.TestCase
 TestOutcomes.settings = settings(deadline=None, max_examples=100)
+
+
+def leaving() -> tuple[Lanes, Clock, list[bool]]:
+    lanes, clock = make()
+    ended: list[bool] = []
+    lanes.on_left = lambda: ended.append(True)
+    return lanes, clock, ended
+
+
+def test_a_stream_that_is_left_ends_once_its_lanes_are_closed_and_all_has_its_outcome() -> None:
+    lanes, _, ended = leaving()
+    writer, sink = Writer(1), Sink()
+    lane = lanes.open(writer.opening(), sink, lambda _: None)
+    lanes.next_carrier()
+    lanes.received([carriers.Acked(number=0, last=0)])
+    lane.append(writer.frame(b"x"))
+    lanes.next_carrier()
+    lanes.leave()
+    assert lane.append(writer.frame(b"a lane that is open takes more")) == 1
+    lanes.received([carriers.Acked(number=1, last=1)])
+    lane.close()
+    assert isinstance(sink.outcomes[1], errors.NotOpened)
+    assert ended == [True]
+    assert not lanes.alive
+    with pytest.raises(errors.NotConnected):
+        lanes.open(writer.opening(), sink, lambda _: None)
+
+
+def test_a_closed_lane_keeps_a_stream_until_what_was_sent_has_its_outcome() -> None:
+    lanes, clock, ended = leaving()
+    writer, sink = Writer(1), Sink()
+    lane = lanes.open(writer.opening(), sink, lambda _: None)
+    lanes.next_carrier()
+    lanes.received([carriers.Acked(number=0, last=0)])
+    lane.append(writer.frame(b"x"))
+    lanes.next_carrier()
+    lane.close()
+    lanes.leave()
+    assert ended == []
+    clock.now_s = TIMEOUT_S
+    lanes.expire()
+    assert ended == [True]
+
+
+@pytest.mark.parametrize("how", ["refused", "late"])
+def test_an_opening_that_failed_keeps_no_stream(how: str) -> None:
+    lanes, clock, ended = leaving()
+    told: list[errors.ProtocolError | None] = []
+    lanes.open(Writer(1).opening(), Sink(), told.append)
+    lanes.next_carrier()
+    lanes.leave()
+    assert ended == []
+    if how == "refused":
+        lanes.received([carriers.Refused(number=0, code=errors.Fenced.code, detail="no")])
+    else:
+        clock.now_s = TIMEOUT_S
+        lanes.expire()
+    assert len(told) == 1
+    assert ended == [True]
+
+
+def test_a_stream_that_was_not_left_does_not_end_because_nothing_is_in_it() -> None:
+    lanes, _, ended = leaving()
+    lane = lanes.open(Writer(1).opening(), Sink(), lambda _: None)
+    lanes.next_carrier()
+    lanes.received([carriers.Acked(number=0, last=0)])
+    lane.close()
+    assert ended == []
+    assert lanes.alive

@@ -94,3 +94,32 @@ def test_an_item_that_has_no_business_here_is_a_broken_bookie() -> None:
     asking = Asking(on_pending=lambda: None)
     with pytest.raises(errors.BadRequest):
         asking.received([carriers.Acked(number=0, last=0)])
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+@virtual_time.played
+async def test_a_stream_that_is_left_ends_with_its_last_read(given_up: bool) -> None:
+    asking, ended = Asking(on_pending=lambda: None), list[bool]()
+    asking.on_left = lambda: ended.append(True)
+    async with asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(asking.ask(FIVE_TO_NINE))
+        await asyncio.sleep(0)
+        asking.next_carrier()
+        asking.leave()
+        assert asking.alive
+        assert ended == []
+        if given_up:
+            asked.cancel()
+        else:
+            asking.received([reply(10)])
+    assert ended == [True]
+    with pytest.raises(errors.NotConnected):
+        await asking.ask(FIVE_TO_NINE)
+
+
+def test_a_stream_on_which_nothing_is_asked_ends_when_it_is_left() -> None:
+    asking, ended = Asking(on_pending=lambda: None), list[bool]()
+    asking.on_left = lambda: ended.append(True)
+    asking.leave()
+    asking.lost(errors.ConnectionLost("gone"))
+    assert ended == [True]

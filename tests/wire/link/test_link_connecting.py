@@ -137,3 +137,42 @@ async def test_closing_wakes_who_waits_however_far_the_attempt_is(
         await waiting
     with pytest.raises(errors.NotConnected, match="closed"):
         await connecting.current()
+
+
+@played()
+async def test_a_stream_that_is_left_goes_on_and_whoever_comes_next_gets_another(
+    connecting: Connecting[str], attempts: Attempts
+) -> None:
+    assert connecting.renew() is None, "there is none to leave"
+    assert await connecting.current() == "stream 1"
+    assert connecting.renew() == "stream 1"
+    end_of_first, attempts.end = attempts.end, asyncio.Event()
+    assert await connecting.current() == "stream 2"
+    assert len(connecting._lives) == 2
+    end_of_first.set()
+    await asyncio.sleep(0.1)
+    assert len(connecting._lives) == 1
+    assert await connecting.current() == "stream 2", "the end of the one that was left is no loss"
+
+
+@played()
+async def test_closing_ends_the_streams_that_were_left_too(
+    connecting: Connecting[str], attempts: Attempts
+) -> None:
+    await connecting.current()
+    connecting.renew()
+    await connecting.current()
+    connecting.renew()
+    await connecting.close()
+    assert not connecting._lives
+
+
+@played()
+async def test_an_attempt_that_is_under_way_is_not_left(
+    connecting: Connecting[str], attempts: Attempts
+) -> None:
+    waiting = asyncio.ensure_future(connecting.current())
+    await asyncio.sleep(0.5)
+    assert connecting.renew() is None
+    assert await waiting == "stream 1"
+    assert attempts.made == 1

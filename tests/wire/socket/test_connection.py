@@ -1,8 +1,10 @@
 """One connection with real sockets at both ends: what is handed over, when, and what is kept."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from tests.support.raw_sockets import RawSocket, raw_socket, until
 from zonekeeper.wire.formats import errors, socket_framing
@@ -188,3 +190,29 @@ async def test_a_half_message_is_no_memory_of_the_port_once_its_connection_has_e
         end = await peer.heard_end()
         assert end is not None
         assert end.detail == "enough"
+
+
+def _given(connection: Connection) -> Connection:
+    return connection
+
+
+async def test_no_small_message_waits_until_the_peer_has_acknowledged_the_one_before() -> None:
+    """The kernel would hold back an ack until the client's next append, or for 40 ms.
+
+    A socket that was accepted, as a bookie accepts it, does not say that it is TCP. So asyncio
+    leaves it as the kernel makes it.
+    """
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        asking = socket.create_connection(listening.getsockname())
+        accepted, _ = listening.accept()
+    ends = []
+    for sock in (accepted, asking):
+        sock.setblocking(False)
+        connection = Connection(Kept(), times=ConnectionTimes(), bytes_max=1 << 10)
+        await loop.connect_accepted_socket(partial(_given, connection), sock)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        ends.append(connection)
+    for connection in ends:
+        connection.abort()
+        await connection.gone.wait()

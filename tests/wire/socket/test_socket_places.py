@@ -1,6 +1,7 @@
 """An address is not a bookie: what a client finds at an address, and what it makes of that."""
 
 import asyncio
+import contextlib
 import random
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -265,3 +266,28 @@ async def test_nothing_that_listens_is_not_connected() -> None:
             await link.info()
         with pytest.raises(errors.NotConnected):
             await link.read(read(7, 0, 0))
+
+
+async def test_a_port_that_never_answers_is_given_up_in_the_time_to_connect() -> None:
+    """No caller's limit ends the attempt, because all that need the connection share it."""
+    gone = asyncio.Semaphore(0)
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(1 << 10):
+                pass
+        writer.close()
+        gone.release()
+
+    settings = replace(SETTINGS, connect_timeout_ms=50)
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    place = socket_link.SocketPlace(name=A, address=Address("127.0.0.1", port), tls=None)
+    async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as tasks:
+        lane = socket_link.transport(place, tasks=tasks, settings=settings)
+        for _ in range(2):
+            with pytest.raises(errors.NotConnected, match=f":{port}: no greeting in 50 ms"):
+                await lane.reach()
+            await gone.acquire()
+        await lane.close()
+    await fronts.close(server)

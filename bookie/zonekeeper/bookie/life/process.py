@@ -328,14 +328,20 @@ class _Process:
     async def _served(
         self, host: Host, name: str, credentials: grpc.ServerCredentials | None, http_port: int
     ) -> AsyncIterator["_Ports"]:
-        """Serve clients over gRPC, and over the socket lane if there is one; give all ports."""
-        server = GrpcServer(host, str(self._settings.listen), name=name, credentials=credentials)
-        await server.start()
-        try:
-            async with self._socket_served(host, name) as socket_port:
+        """Serve clients over gRPC, and over the socket lane if there is one; give all ports.
+
+        The lane is open whenever gRPC is. Otherwise a client that connects just then would take the
+        lane for one that is out of its reach.
+        """
+        async with self._socket_served(host, name) as socket_port:
+            server = GrpcServer(
+                host, str(self._settings.listen), name=name, credentials=credentials
+            )
+            await server.start()
+            try:
                 yield _Ports(grpc=server.port, socket=socket_port, http=http_port)
-        finally:
-            await server.stop(SERVER_GRACE_MS)
+            finally:
+                await server.stop(SERVER_GRACE_MS)
 
     @asynccontextmanager
     async def _socket_served(self, host: Host, name: str) -> AsyncIterator[int | None]:

@@ -106,20 +106,17 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
 async def over_wire(cluster: Cluster, config: ClientConfig) -> AsyncIterator["Client"]:
     """Give a client over a cluster that is open already; ``config.store`` is not used."""
     forks.connecting()
-    surroundings = _real()
-    way, encryption = own_way(config), wire_links.secrets(config.tls)
-
-    def links(tasks: asyncio.TaskGroup) -> WireLinks:
-        return WireLinks(
-            cluster,
-            way=way,
-            encryption=encryption,
-            settings=config.links,
-            tasks=tasks,
-            chance=surroundings.chance,
-        )
-
-    async with on(cluster, links, config, surroundings) as client:
+    surroundings, counters = _real(), ClientCounters()
+    links = partial(
+        WireLinks,
+        cluster,
+        way=own_way(config),
+        encryption=wire_links.secrets(config.tls),
+        settings=config.links,
+        counters=counters,
+        chance=surroundings.chance,
+    )
+    async with on(cluster, links, config, surroundings, counters) as client:
         yield client
 
 
@@ -129,16 +126,18 @@ async def on(
     links: LinkMaker,
     config: ClientConfig | None = None,
     surroundings: Surroundings | None = None,
+    counters: ClientCounters | None = None,
 ) -> AsyncIterator["Client"]:
     """Give a client over a cluster that is open already, and over links of any kind.
 
-    ``links`` is given the task group that the links' own tasks run in.
+    ``links`` is given the task group of the links' own tasks. Links that count use ``counters``.
     """
     config, failure = config or ClientConfig(), None
+    around, counters = surroundings or _real(), counters or ClientCounters()
     try:
         async with asyncio.TaskGroup() as group:
             tasks = Tasks(group)
-            client = Client(cluster, links(group), config, surroundings or _real(), tasks)
+            client = Client(cluster, links(group), config, around, tasks, counters)
             tasks.start(client.bookies.follow())
             try:
                 await client.bookies.known(config.start_timeout_ms)
@@ -206,10 +205,11 @@ class Client:
         config: ClientConfig,
         surroundings: Surroundings,
         tasks: Tasks,
+        counters: ClientCounters,
     ) -> None:
         self.cluster = cluster
         self.config = config
-        self.counters = ClientCounters()
+        self.counters = counters
         self.bookies = Bookies(
             cluster,
             LinkPool(links, self.counters),

@@ -52,7 +52,7 @@ class ClientConfig:
     #: How long ``connect`` waits until the cluster's policy and bookies are known.
     start_timeout_ms: int = 10_000
     #: Over what bookies are reached. None: ``ZONEKEEPER_WAY`` says it (``grpc``, ``socket`` or
-    #: ``offered``). Without either it is gRPC.
+    #: ``offered``). Without either it is what each bookie offers.
     way: BookieWay | None = None
     links: LinkSettings = field(default_factory=LinkSettings)
     store: Timeouts = field(default_factory=Timeouts)
@@ -82,7 +82,7 @@ def own_zone(config: ClientConfig) -> ZoneName | None:
 
 
 def own_way(config: ClientConfig) -> BookieWay:
-    """Give the way to bookies: the setting, else the environment variable, else gRPC.
+    """Give the way to bookies: the setting, else the environment variable, else what they offer.
 
     Raises ValueError if the variable names no way.
     """
@@ -90,7 +90,7 @@ def own_way(config: ClientConfig) -> BookieWay:
         return config.way
     named = os.environ.get(WAY_VARIABLE)
     if not named:
-        return BookieWay.GRPC
+        return BookieWay.OFFERED
     try:
         return BookieWay(named)
     except ValueError as error:

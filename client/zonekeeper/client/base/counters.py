@@ -32,6 +32,8 @@ class ClientCounters:
     #: Copies of entries whose digest did not match, by bookie. Such a copy needs repair.
     bad_copies: Counter[BookieId] = field(default_factory=Counter)
     links_moved: int = 0
+    #: How often the socket lane of a bookie was found to be out of reach while gRPC was not.
+    lanes_blocked: Counter[BookieId] = field(default_factory=Counter)
 
     @property
     def reads_spilled(self) -> int:

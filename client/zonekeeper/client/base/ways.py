@@ -9,5 +9,5 @@ class BookieWay(enum.Enum):
     GRPC = "grpc"
     #: The socket lane alone: a bookie without one is not reached.
     SOCKET = "socket"
-    #: The socket lane of each bookie that has one, and gRPC to the others.
+    #: The socket lane of each bookie that has one and is reached over it, and gRPC to the others.
     OFFERED = "offered"

@@ -2,7 +2,8 @@
 
 Each bookie serves gRPC. One that serves the socket lane too has registered an endpoint of its own
 for it. The client's setting says which of them is used (``ways.BookieWay``). The address of a link
-says over which it goes, so a bookie that gets or loses its socket lane counts as one that moved.
+says over which it goes. A link over what is offered has the address of gRPC, and finds out by
+itself whether the bookie's lane is reached (``wire.link.offered_transport``).
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.base.ways import BookieWay
 from zonekeeper.metadata.bookies import registration
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -21,13 +23,27 @@ from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.contract.links import LinkSettings, OwnedLink
 from zonekeeper.wire.formats import addresses, bookie_names
+from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc import grpc_link, tls
 from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.lanes import way_choice
+from zonekeeper.wire.lanes.back_off import BackOff
+from zonekeeper.wire.lanes.way_choice import WayChoice
+from zonekeeper.wire.link.offered_transport import (
+    LaneTransport,
+    OfferedLane,
+    OfferedTransport,
+    Offers,
+)
+from zonekeeper.wire.link.stream_link import StreamLink
 from zonekeeper.wire.socket import socket_link
 from zonekeeper.wire.socket.socket_tls import SocketTls
 
-#: Before the address of a socket lane; that of gRPC stands alone.
+#: Before the address of a socket lane, and before that of gRPC where the lane goes first if there
+#: is one; that of gRPC alone stands alone.
 _SOCKET: Final = "socket "
+_OFFERED: Final = "offered "
+_NO_LANE: Final = OfferedLane(address=None, boot_epoch=None)
 
 _logger = logging.getLogger(__name__)
 
@@ -50,46 +66,46 @@ def secrets(files: TlsFiles | None) -> WireSecrets:
 class WireLinks:
     """A ``link_pool.LinkFactory`` over gRPC and the socket lane."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 each is a part of its own, and has a name
         self,
         cluster: Cluster,
+        tasks: asyncio.TaskGroup,
         *,
         way: BookieWay,
         encryption: WireSecrets,
         settings: LinkSettings,
-        tasks: asyncio.TaskGroup,
+        counters: ClientCounters,
         chance: Chance,
     ) -> None:
         self._cluster = cluster
         self._way = way
         self._encryption = encryption
         self._settings = settings
+        self._counters = counters
         self._tasks = tasks
         self._chance = chance
+        #: The lane of each bookie, as it was read last.
+        self._lanes: dict[BookieId, OfferedLane] = {}
 
     async def find(self, bookie_id: BookieId) -> str | None:
         """Give the address that a bookie registers now; None: not registered, or not readable."""
         if not cookies.is_bookie_id(bookie_id):
             return None  # no bookie has such an id, and no header can carry it
-        try:
-            info = await registration.read_service_info(self._cluster, bookie_id)
-        except (StoreError, UnreadableError) as error:
-            _logger.warning("the address of %s is not known: %s", bookie_id, error)
-            return None
+        info = await self._read(bookie_id)
         return None if info is None else self._address(bookie_id, info)
 
     def make(self, bookie_id: BookieId, address: str) -> OwnedLink:
         """Give a new link to a bookie at an address."""
         name = bookie_names.name_of(bookie_id, self._cluster.instance)
         if address.startswith(_SOCKET):
-            place = socket_link.SocketPlace(
-                name=name,
-                address=addresses.parse(address.removeprefix(_SOCKET)),
-                tls=self._encryption.socket,
-            )
             return socket_link.connect(
-                place, tasks=self._tasks, chance=self._chance, settings=self._settings
+                self._place(name, addresses.parse(address.removeprefix(_SOCKET))),
+                tasks=self._tasks,
+                chance=self._chance,
+                settings=self._settings,
             )
+        if address.startswith(_OFFERED):
+            return self._offered(bookie_id, name, address.removeprefix(_OFFERED))
         return grpc_link.connect(
             name,
             address,
@@ -99,16 +115,104 @@ class WireLinks:
             settings=self._settings,
         )
 
+    def _offered(self, bookie_id: BookieId, name: str, address: str) -> StreamLink:
+        """Give a link over the bookie's lane if it is reached, and else over gRPC."""
+        settings, first = self._settings, self._lanes.get(bookie_id, _NO_LANE)
+
+        def lane_at(where: Address) -> LaneTransport:
+            return socket_link.transport(
+                self._place(name, where), tasks=self._tasks, settings=settings
+            )
+
+        async def look() -> OfferedLane | None:
+            info = await self._read(bookie_id)
+            return None if info is None else _lane_of(info)
+
+        ways = OfferedTransport(
+            grpc_link.transport(
+                name, address, credentials=self._encryption.grpc, speaks=settings.speaks
+            ),
+            Offers(first=first, look=look, connect=lane_at),
+            WayChoice(
+                is_offered=first.address is not None,
+                boot_epoch=first.boot_epoch,
+                back_off=BackOff(
+                    first_ms=way_choice.PROBE_FIRST_MS,
+                    max_ms=way_choice.PROBE_MAX_MS,
+                    chance=self._chance,
+                ),
+            ),
+            watcher=_Watcher(bookie_id, self._counters),
+            tasks=self._tasks,
+            connect_timeout_ms=settings.connect_timeout_ms,
+        )
+        link = StreamLink(
+            bookie_id,
+            ways,
+            tasks=self._tasks,
+            chance=self._chance,
+            settings=settings,
+            watcher=ways,
+        )
+        ways.when_reached(link.renew)
+        return link
+
+    def _place(self, name: str, address: Address) -> socket_link.SocketPlace:
+        return socket_link.SocketPlace(name=name, address=address, tls=self._encryption.socket)
+
+    async def _read(self, bookie_id: BookieId) -> ServiceInfo | None:
+        try:
+            return await registration.read_service_info(self._cluster, bookie_id)
+        except (StoreError, UnreadableError) as error:
+            _logger.warning("the address of %s is not known: %s", bookie_id, error)
+            return None
+
     def _address(self, bookie_id: BookieId, info: ServiceInfo) -> str | None:
-        if self._way is not BookieWay.GRPC and (lane := info.socket) is not None:
-            return f"{_SOCKET}{addresses.of(lane.host, lane.port)}"
         if self._way is BookieWay.SOCKET:
+            if (lane := info.socket) is not None:
+                return f"{_SOCKET}{addresses.of(lane.host, lane.port)}"
             _logger.warning(
                 "%s has no socket lane, and this client is set to use nothing else: start the "
                 "bookie with --listen-socket, or let the client use gRPC",
                 bookie_id,
             )
             return None
-        return (
-            None if info.bookie is None else str(addresses.of(info.bookie.host, info.bookie.port))
+        if info.bookie is None:
+            return None
+        address = str(addresses.of(info.bookie.host, info.bookie.port))
+        if self._way is BookieWay.GRPC:
+            return address
+        self._lanes[bookie_id] = _lane_of(info)
+        return f"{_OFFERED}{address}"
+
+
+def _lane_of(info: ServiceInfo) -> OfferedLane:
+    lane = info.socket
+    address = None if lane is None else addresses.of(lane.host, lane.port)
+    return OfferedLane(address=address, boot_epoch=info.boot_epoch)
+
+
+class _Watcher:
+    """An ``offered_transport.WayWatcher`` that logs and counts."""
+
+    def __init__(self, bookie_id: BookieId, counters: ClientCounters) -> None:
+        self._bookie_id = bookie_id
+        self._counters = counters
+
+    def blocked(self, why: str) -> None:
+        """Say that the bookie is reached, and its lane is not."""
+        self._counters.lanes_blocked[self._bookie_id] += 1
+        _logger.warning(
+            "%s is used over gRPC, because its socket lane is not reached: %s; let the lane's port "
+            "through between this process and the bookie, or set this client to use gRPC. The lane "
+            "is tried again, later each time",
+            self._bookie_id,
+            why,
+            extra={"bookie": self._bookie_id},
+        )
+
+    def opened(self) -> None:
+        """Say that the lane is reached."""
+        _logger.info(
+            "the socket lane of %s is reached", self._bookie_id, extra={"bookie": self._bookie_id}
         )

@@ -41,6 +41,8 @@ _DESCRIPTIONS: Final = {
     "update": "How a changed image or another change of the pods reaches the bookies.",
     "podUser": "Of the pods of bookies and of autorecovery: Fixed runs them as one user, which is "
     "always the same; Platform names no user, and the platform chooses one, as OpenShift does.",
+    "socketLane": "The bookies serve the socket lane, too, at a port of its own beside that of "
+    "gRPC. Clients use it where they reach it.",
     "update.bake": "After each step the roll rests for this time, and then asks its gates again.",
     "update.deadline": "A step whose bookies are not well after this time halts the roll.",
     "update.paused": "No step of a roll begins; a step that has begun is finished.",

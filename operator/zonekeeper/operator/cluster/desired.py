@@ -73,6 +73,7 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
     ),
     "onDelete": fields.OneOf(OnDelete),
     "podUser": fields.OneOf(PodUser),
+    "socketLane": fields.Flag(),
     "storage.className": volumes.CLASS,
     "storage.journal.className": volumes.CLASS,
     "storage.journal.size": volumes.SIZE,
@@ -86,6 +87,7 @@ DEFAULTS: Final[Mapping[str, int | str]] = {
     "bookiesPerZone": 3,
     "onDelete": OnDelete.RETAIN.value,
     "podUser": PodUser.FIXED.value,
+    "socketLane": False,
     "update.bake": "1m",
     "update.deadline": "10m",
     "update.paused": False,
@@ -130,6 +132,9 @@ class Desired:
     repair_resources: Json
     image: str
     pod_user: PodUser
+    #: Do the bookies serve the socket lane, too? One of an older release does not know the variable
+    #: that says so, and serves gRPC alone.
+    socket_lane: bool
     storage_size: str
     storage_class: str | None
     #: The volume of arrival segments; None: they are on the other one.
@@ -236,6 +241,7 @@ def read(resource: Json) -> Desired | RefusedResource:
         repair_resources=repair_resources,
         image=str(values["image"]),
         pod_user=PodUser(str(values["podUser"])),
+        socket_lane=values["socketLane"] is True,
         storage_size=str(values["storage.size"]),
         storage_class=None if storage_class is None else str(storage_class),
         journal=journal,

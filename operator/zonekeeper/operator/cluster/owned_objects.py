@@ -203,11 +203,17 @@ def _service(desired: Desired) -> Json:
             "publishNotReadyAddresses": True,
             "selector": {CLUSTER_LABEL: desired.name},
             "ports": [
-                {"name": "grpc", "port": seam.GRPC_PORT, "targetPort": "grpc", "protocol": "TCP"},
-                {"name": "http", "port": seam.HTTP_PORT, "targetPort": "http", "protocol": "TCP"},
+                {"name": name, "port": port, "targetPort": name, "protocol": "TCP"}
+                for name, port in _ports(desired).items()
             ],
         },
     }
+
+
+def _ports(desired: Desired) -> dict[str, int]:
+    """Give the ports of a bookie, by name."""
+    lane = {"socket": seam.SOCKET_PORT} if desired.socket_lane else {}
+    return {"grpc": seam.GRPC_PORT, "http": seam.HTTP_PORT, **lane}
 
 
 def _budget(desired: Desired) -> Json:
@@ -290,8 +296,8 @@ def _container(desired: Desired, zone: Zone) -> Json:
         "command": list(seam.COMMAND),
         "env": _environment(desired, zone),
         "ports": [
-            {"name": "grpc", "containerPort": seam.GRPC_PORT, "protocol": "TCP"},
-            dict(pod_parts.HTTP),
+            {"name": name, "containerPort": port, "protocol": "TCP"}
+            for name, port in _ports(desired).items()
         ],
         **pod_parts.probes(),
         **pod_parts.LAST_WORDS,
@@ -316,6 +322,8 @@ def _environment(desired: Desired, zone: Zone) -> list[Json]:
     }
     if desired.journal is not None:
         said[seam.JOURNAL] = JOURNAL_FOLDER
+    if desired.socket_lane:
+        said[seam.LISTEN_SOCKET] = f"0.0.0.0:{seam.SOCKET_PORT}"
     said |= config.variables(desired.config)
     from_pod = {seam.BOOKIE_ID: "metadata.name", seam.ADVERTISE: "status.podIP"}
     return [*pod_parts.environment(said, from_pod), *zone.pods.variables]

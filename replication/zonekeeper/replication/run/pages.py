@@ -19,12 +19,21 @@ from zonekeeper.wire.running.page_identity import ProcessIdentity, ProcessKind
 #: What keeps a process from its work before it has reached the metadata store.
 UNREACHED: Final[Mapping[str, str]] = {"metadata": "not reached yet"}
 _READY: Final = "1 if /readyz says so, else 0."
+_LANES_BLOCKED: Final = (
+    "How often the socket lane of a bookie was found to be out of reach while gRPC was not."
+)
 
 
 def metrics(process: Autorecovery) -> Page:
     """Give ``/metrics``."""
     families = [
         single("zonekeeper_autorecovery_ready", not process.unready(), _READY),
+        labelled(
+            "zonekeeper_autorecovery_lanes_blocked_total",
+            "bookie",
+            {str(bookie): many for bookie, many in process.client.counters.lanes_blocked.items()},
+            _LANES_BLOCKED,
+        ),
         *process_figures.families(),
         looking.store_connected(connected=process.client.cluster.store.session.connected),
     ]

@@ -118,6 +118,7 @@ class LocalStart:
             "--upgrade-domains": str(shape.upgrade_domains),
             "--data": str(self._folder.data(name)),
             "--listen": _LISTEN,
+            "--listen-socket": _LISTEN,
             "--advertise": LOOPBACK,
             "--http": _LISTEN,
             "--capacity": units.size_text(capacity_bytes),

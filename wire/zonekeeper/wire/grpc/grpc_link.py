@@ -33,6 +33,7 @@ from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.grpc import grpc_edge, tls
 from zonekeeper.wire.host.methods import Call, Q, R, Subscription
 from zonekeeper.wire.link.stream_link import StreamLink
+from zonekeeper.wire.link.transports import Transport
 
 _Understood = Callable[[aio.AioRpcError], errors.ProtocolError]
 _Ask = aio.UnaryUnaryMultiCallable[bytes, bytes]
@@ -60,7 +61,25 @@ def connect(
     """Give a link to the bookie of this name (``bookie_names.name_of``) at an address.
 
     The link connects when it is first used. Raises NotConnected if no certificate could name the
-    bookie. Without credentials nothing is encrypted, and any peer that claims to be that bookie is
+    bookie.
+    """
+    settings = settings or LinkSettings()
+    over = transport(name, address, credentials=credentials, speaks=settings.speaks)
+    return StreamLink(
+        bookie_names.bookie_of(name), over, tasks=tasks, chance=chance, settings=settings
+    )
+
+
+def transport(
+    name: str,
+    address: str,
+    *,
+    credentials: tls.ClientCredentials | None,
+    speaks: WireVersions | None,
+) -> Transport:
+    """Give the way under such a link.
+
+    Without credentials nothing is encrypted, and any peer that claims to be that bookie is
     believed.
     """
     if credentials is not None:
@@ -68,14 +87,7 @@ def connect(
             tls.check_id(bookie_names.bookie_of(name))
         except ValueError as error:
             raise errors.NotConnected(str(error)) from error
-    settings = settings or LinkSettings()
-    return StreamLink(
-        bookie_names.bookie_of(name),
-        _GrpcTransport(name, address, credentials, settings.speaks),
-        tasks=tasks,
-        chance=chance,
-        settings=settings,
-    )
+    return _GrpcTransport(name, address, credentials, speaks)
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +110,7 @@ class _GrpcTransport:
     ) -> None:
         self._name = name
         self._address = address
+        self.place = f"gRPC at {address}"
         self._credentials = credentials
         self._headers = (*grpc_edge.meant_for(name), *grpc_edge.speaking(speaks))
         self._way = self._new_way()

@@ -154,9 +154,14 @@ class Lanes:
         self._clock = clock
         #: Called whenever there may be a carrier to send.
         self._on_pending = on_pending
+        #: Called once the stream was left and nothing is in it any more.
+        self.on_left: Callable[[], None] = _nothing
+        self._is_left = False
+        #: The lanes that are open, or are being opened; a dict because sets have no order.
+        self._open: dict[Lane, None] = {}
         #: Before this time nothing expires.
         self._patient_until_s = -math.inf
-        #: False after ``lost``.
+        #: False after ``lost``, and after ``leave`` once nothing is left.
         self.alive = True
         self._used_bytes = 0
         self._pending: Coalescer[Lane, _Put] = Coalescer(
@@ -192,6 +197,7 @@ class Lanes:
                 "opened; open it again"
             )
         lane = Lane(self, opening.ledger_id, sink)
+        self._open[lane] = None
         put = _Put(lane, NO_NUMBER, opening, 0, self._clock(), opener, was_open)
         self._pending.put(lane, put, openings.size_of(opening) + _ITEM_BYTES)
         self._on_pending()
@@ -221,10 +227,16 @@ class Lanes:
     def close(self, lane: Lane) -> None:
         """End a lane: everything of it that was not sent fails."""
         lane.closed = True
+        self._open.pop(lane, None)
         self._want_room.pop(lane, None)
         error = errors.NotOpened(f"ledger {lane.ledger_id}: the lane was closed before it was sent")
         self._fail(self._pending.drop(lane), error)
         self._tell_room()
+
+    def leave(self) -> None:
+        """End the stream once all its lanes are closed and all in it has its outcome."""
+        self._is_left = True
+        self._look_left()
 
     def next_carrier(self) -> bytes | None:
         """Give the carrier to send now; None if nothing is pending, or enough is under way."""
@@ -318,6 +330,8 @@ class Lanes:
     def _fail(self, puts: Iterable[_Put], error: errors.ProtocolError) -> None:
         for put in puts:
             self._release(put)
+            if put.opener is not None:
+                self._open.pop(put.lane, None)
             put.tell(error)
 
     def _tell_room(self) -> None:
@@ -326,3 +340,13 @@ class Lanes:
             waiting, self._want_room = self._want_room, {}
             for lane in waiting:
                 lane.sink.room()
+        self._look_left()
+
+    def _look_left(self) -> None:
+        if self._is_left and self.alive and not (self._open or self._sent or self._used_bytes):
+            self.alive = False
+            self.on_left()
+
+
+def _nothing() -> None:
+    """Stand where nobody waits for the end of a stream that was left."""

@@ -13,9 +13,12 @@ class Asking:
 
     def __init__(self, on_pending: Callable[[], None], *, wire_version: int = 1) -> None:
         self._wire_version = wire_version
+        #: Called once the stream was left and nothing is asked on it any more.
+        self.on_left: Callable[[], None] = _nothing
+        self._is_left = False
         #: Called whenever there is a carrier to send.
         self._on_pending = on_pending
-        self._alive = True
+        self.alive = True
         self._next_number = 0
         self._pending: deque[carriers.Read] = deque()
         #: An error is a result and not an exception here, because perhaps no caller waits any more.
@@ -23,7 +26,7 @@ class Asking:
 
     async def ask(self, request: service.ReadRequest) -> service.ReadReply:
         """Send a request and wait for its reply."""
-        if not self._alive:
+        if not self.alive:
             raise errors.NotConnected("the connection was lost before the read was sent")
         number = self._next_number
         self._next_number += 1
@@ -45,6 +48,7 @@ class Asking:
             reply = await self._asked[number]
         finally:
             self._asked.pop(number, None)
+            self._look_left()
         if isinstance(reply, errors.ProtocolError):
             raise reply
         _check(request, reply)
@@ -76,15 +80,29 @@ class Asking:
 
     def lost(self, error: errors.ProtocolError) -> None:
         """Fail all reads: the stream is gone."""
-        self._alive = False
+        self.alive = False
         for number in list(self._asked):
             self._answer(number, errors.ConnectionLost(f"the connection ended: {error}"))
+
+    def leave(self) -> None:
+        """End the stream once nothing is asked on it."""
+        self._is_left = True
+        self._look_left()
+
+    def _look_left(self) -> None:
+        if self._is_left and self.alive and not self._asked:
+            self.alive = False
+            self.on_left()
 
     def _answer(self, number: int, reply: carriers.ReadAnswer | errors.ProtocolError) -> None:
         """Give a reply to the caller; a caller that has gone (timeout, cancelled) needs none."""
         asked = self._asked.pop(number, None)
         if asked is not None and not asked.done():
             asked.set_result(reply)
+
+
+def _nothing() -> None:
+    """Stand where nobody waits for the end of a stream that was left."""
 
 
 def _check(request: service.ReadRequest, reply: carriers.ReadAnswer) -> None:

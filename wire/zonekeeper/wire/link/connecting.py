@@ -35,7 +35,8 @@ class Connecting(Generic[StreamT]):
         self._stream: StreamT | None = None
         #: An error is a result and not an exception here, because perhaps no caller waits for it.
         self._attempt: asyncio.Future[StreamT | errors.WireError] | None = None
-        self._task: asyncio.Task[None] | None = None
+        #: The task of the stream, and those of streams that were left and have not ended.
+        self._lives: set[asyncio.Task[None]] = set()
         self._failure: errors.WireError | None = None
         self._closed = False
 
@@ -55,12 +56,21 @@ class Connecting(Generic[StreamT]):
             raise errors.NotConnected(f"{self._name}: cannot connect: {made}") from made
         return made
 
+    def renew(self) -> StreamT | None:
+        """Leave the live stream, if any: the next caller gets another one.
+
+        The caller must see to it that the stream that is left ends.
+        """
+        stream, self._stream = self._stream, None
+        return stream
+
     async def close(self) -> None:
         """End the stream, and make no other one."""
         self._closed = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        if self._lives:
+            for life in self._lives:
+                life.cancel()
+            await asyncio.wait(self._lives)
         if self._attempt is not None:  # the task was cancelled before it ran at all
             self._attempt.set_result(errors.ConnectionLost("the link was closed"))
             self._attempt = None
@@ -74,10 +84,15 @@ class Connecting(Generic[StreamT]):
                 f"the next one may be made in {wait_s:.2f} s"
             ) from self._failure
         self._attempt = self._loop.create_future()
-        self._task = self._tasks.create_task(self._life(self._attempt))
+        life = self._tasks.create_task(self._life(self._attempt))
+        self._lives.add(life)
+        life.add_done_callback(self._lives.discard)
 
     async def _life(self, attempt: "asyncio.Future[StreamT | errors.WireError]") -> None:
+        made: list[StreamT] = []
+
         def ready(stream: StreamT) -> None:
+            made.append(stream)
             self._stream = stream
             self._attempt = None
             self._back_off.succeeded()
@@ -89,7 +104,8 @@ class Connecting(Generic[StreamT]):
         except errors.WireError as failure:
             self._failure = failure
         finally:
-            self._stream = None
+            if made and self._stream is made[0]:
+                self._stream = None
             if not attempt.done():
                 self._attempt = None
                 self._back_off.failed(self._loop.time())

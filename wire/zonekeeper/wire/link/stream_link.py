@@ -44,6 +44,16 @@ class _Half(Protocol):
     def lost(self, error: errors.ProtocolError) -> None: ...
 
 
+class LinkWatcher(Protocol):
+    """Follows what a link does."""
+
+    def used(self) -> None:
+        """Note that a fragment is to be opened, or something to be read."""
+
+    def heard(self, boot_epoch: int) -> None:
+        """Note which start of the bookie has answered."""
+
+
 class StreamLink:
     """A ``links.BookieLink`` over a transport, which it owns."""
 
@@ -55,8 +65,10 @@ class StreamLink:
         tasks: asyncio.TaskGroup,
         chance: Chance,
         settings: LinkSettings | None = None,
+        watcher: LinkWatcher | None = None,
     ) -> None:
         self._bookie_id = bookie_id
+        self._watcher = watcher
         self._transport = transport
         self._settings = settings or LinkSettings()
         self._loop = asyncio.get_running_loop()
@@ -83,7 +95,10 @@ class StreamLink:
         self, opening: FragmentOpening, sink: AppendSink, *, was_open: bool = False
     ) -> Lane:
         """Open a fragment on the present connection; without one, connect first."""
+        self._note_use()
         lanes = await self._lanes.current()
+        if not lanes.alive:  # it was left before this task could use it
+            lanes = await self._lanes.current()
         answer: asyncio.Future[errors.ProtocolError | None] = self._loop.create_future()
 
         def told(error: errors.ProtocolError | None) -> None:
@@ -91,7 +106,12 @@ class StreamLink:
                 answer.set_result(error)
 
         lane = lanes.open(opening, sink, told, was_open=was_open)
-        if (refused := await answer) is not None:
+        try:
+            refused = await answer
+        except asyncio.CancelledError:
+            lane.close()  # its caller never gets it
+            raise
+        if refused is not None:
             raise refused
         if not lane.alive:
             raise errors.ConnectionLost(
@@ -107,7 +127,10 @@ class StreamLink:
         await self._read_budget.take(may_bring)
         try:
             async with patience.timeout(self._settings.read_timeout_ms):
+                self._note_use()
                 asking = await self._asking.current()
+                if not asking.alive:  # it was left before this task could use it
+                    asking = await self._asking.current()
                 return await asking.ask(request)
         except TimeoutError as late:
             raise errors.Timeout(
@@ -179,11 +202,22 @@ class StreamLink:
         """Start a compaction."""
         await self._call(methods.COMPACT, major)
 
+    def renew(self) -> None:
+        """Make new streams for what comes; the present ones end when nothing is left in them."""
+        if (lanes := self._lanes.renew()) is not None:
+            lanes.leave()
+        if (asking := self._asking.renew()) is not None:
+            asking.leave()
+
     async def close(self) -> None:
         """End the connection; everything without an outcome fails with ConnectionLost."""
         await self._lanes.close()
         await self._asking.close()
         await self._transport.close()
+
+    def _note_use(self) -> None:
+        if self._watcher is not None:
+            self._watcher.used()
 
     async def _call(
         self, method: methods.Call[methods.Q, methods.R], asked: methods.Q
@@ -195,7 +229,7 @@ class StreamLink:
         pipe = self._transport.stream(StreamKind.APPEND)
         try:
             hello, version = await self._greeting(pipe)
-            exchange = _Exchange(version)
+            exchange, left = _Exchange(version), asyncio.Event()
             lanes = Lanes(
                 hello,
                 budget_bytes=self._settings.budget_bytes,
@@ -204,8 +238,9 @@ class StreamLink:
                 on_pending=exchange.wake,
                 wire_version=version,
             )
+            lanes.on_left = left.set
             ready(lanes)
-            await exchange.run(pipe, lanes, partial(self._expire, lanes))
+            await exchange.run(pipe, lanes, partial(self._expire, lanes), partial(_until, left))
         finally:
             pipe.cancel()
 
@@ -214,10 +249,11 @@ class StreamLink:
         pipe = self._transport.stream(StreamKind.READ)
         try:
             _, version = await self._greeting(pipe)
-            exchange = _Exchange(version)
+            exchange, left = _Exchange(version), asyncio.Event()
             asking = Asking(exchange.wake, wire_version=version)
+            asking.on_left = left.set
             ready(asking)
-            await exchange.run(pipe, asking)
+            await exchange.run(pipe, asking, partial(_until, left))
         finally:
             pipe.cancel()
 
@@ -231,11 +267,15 @@ class StreamLink:
                 version = versions.common(self._settings.speaks, speaks, self._bookie_id)
                 match _items(message, version):
                     case (carriers.Hello() as hello,):
+                        if self._watcher is not None:
+                            self._watcher.heard(hello.boot_epoch)
                         return hello, version
                     case _:
                         raise errors.BadRequest("the bookie did not begin with a Hello")
         except TimeoutError as late:
-            raise errors.NotConnected(f"no answer in {limit_ms} ms") from late
+            raise errors.NotConnected(
+                f"{self._transport.place}: no answer in {limit_ms} ms"
+            ) from late
 
     async def _expire(self, lanes: Lanes) -> None:
         period_s = self._settings.append_timeout_ms / 4_000
@@ -306,6 +346,10 @@ class _Exchange:
         assert self._half is not None
         while outlet.has_room and (carrier := self._half.next_carrier()) is not None:
             outlet.put(carrier)
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 async def _message(pipe: Pipe) -> bytes | bytearray:

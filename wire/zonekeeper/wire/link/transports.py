@@ -19,6 +19,11 @@ from zonekeeper.wire.host.methods import Call, Q, R, Subscription
 class Transport(Protocol):
     """The way from one client to one bookie."""
 
+    @property
+    def place(self) -> str:
+        """Say where it leads, for error messages."""
+        ...
+
     def stream(self, kind: StreamKind) -> ClientPipe:
         """Start a stream. Only the first ``receive`` shows whether the bookie is there."""
         ...

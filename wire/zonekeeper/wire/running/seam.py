@@ -38,6 +38,7 @@ REPAIR_COMMAND: Final = ("zonekeeper", "autorecovery", "run")
 
 GRPC_PORT: Final = 3181
 HTTP_PORT: Final = 8080
+SOCKET_PORT: Final = 3182
 
 # ── the paths that every process of ours answers at its HTTP port ──
 

@@ -18,6 +18,7 @@ or ``LINGER_MS`` are over. To close a socket with unread bytes would destroy the
 
 import asyncio
 import enum
+import socket
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -165,6 +166,7 @@ class Connection(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=UNSENT_BYTES_MAX)
+        _send_at_once(transport)
         now_s = self._loop.time()
         self._heard_s = self._sent_s = self._looked_s = now_s
         self._timer = self._loop.call_later(self._look_every_s, self._look)
@@ -453,6 +455,16 @@ class Connection(asyncio.BufferedProtocol):
             self._begun_s += stood_s
         if self._stuck_s is not None:
             self._stuck_s += stood_s
+
+
+def _send_at_once(transport: asyncio.Transport) -> None:
+    """Let no small message wait in the kernel until the peer has acknowledged the one before.
+
+    A peer acknowledges up to 40 ms late, or with its own next message. So the answer to an append
+    would come with the next append. asyncio does this only for sockets that name their protocol,
+    and those that a ``socket.socket`` has accepted do not.
+    """
+    transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 _PING: Final = socket_messages.build(socket_messages.Ping())

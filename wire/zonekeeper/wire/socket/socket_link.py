@@ -29,6 +29,7 @@ from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.host.methods import Call, Q, R, Subscription
 from zonekeeper.wire.link import patience
+from zonekeeper.wire.link.offered_transport import LaneTransport
 from zonekeeper.wire.link.stream_link import StreamLink
 from zonekeeper.wire.socket.asked_calls import AskedCalls
 from zonekeeper.wire.socket.connection import ConnectionTimes, Message
@@ -66,15 +67,23 @@ def connect(
 
     Raises NotConnected if no certificate could name the bookie.
     """
+    settings = settings or LinkSettings()
+    over = transport(place, tasks=tasks, settings=settings)
     bookie_id = bookie_names.bookie_of(place.name)
+    return StreamLink(bookie_id, over, tasks=tasks, chance=chance, settings=settings)
+
+
+def transport(
+    place: SocketPlace, *, tasks: asyncio.TaskGroup, settings: LinkSettings
+) -> LaneTransport:
+    """Give the way under such a link."""
     if place.tls is not None:
         try:
-            tls.check_id(bookie_id)
+            tls.check_id(bookie_names.bookie_of(place.name))
         except ValueError as error:
             raise errors.NotConnected(str(error)) from error
-    settings = settings or LinkSettings()
-    transport = _SocketTransport(_Dialler(place, settings.speaks), tasks)
-    return StreamLink(bookie_id, transport, tasks=tasks, chance=chance, settings=settings)
+    dialler = _Dialler(place, settings.speaks)
+    return _SocketTransport(dialler, tasks, connect_ms=settings.connect_timeout_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +168,10 @@ class _Dialler:
 class _SocketTransport:
     """A ``transports.Transport``."""
 
-    def __init__(self, dialler: _Dialler, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, dialler: _Dialler, tasks: asyncio.TaskGroup, *, connect_ms: int) -> None:
         self._dialler = dialler
+        self.place = f"the socket lane at {dialler.address}"
+        self._connect_ms = connect_ms
         self._tasks = tasks
         self._streams: set[_ClientPipe] = set()
         self._calls: AskedCalls | None = None
@@ -175,6 +186,10 @@ class _SocketTransport:
         else:
             pipe.cancel()
         return pipe
+
+    async def reach(self) -> None:
+        """Connect for calls, if that is not done; raises NotConnected."""
+        await self._connected()
 
     async def call(self, method: Call[Q, R], request: Q, timeout_ms: int) -> R:
         asked = method.request.encode(request)
@@ -236,9 +251,12 @@ class _SocketTransport:
 
     async def _dial_for_calls(self) -> AskedCalls | errors.ProtocolError:
         try:
-            pipe, greeting = await self._dialler.dial(ConnectionKind.CALLS)
+            async with patience.timeout(self._connect_ms):
+                pipe, greeting = await self._dialler.dial(ConnectionKind.CALLS)
         except (errors.NotConnected, errors.UnsupportedVersion) as error:
             return error
+        except TimeoutError:
+            return errors.NotConnected(f"{self.place}: no greeting in {self._connect_ms} ms")
         else:
             self._calls = AskedCalls(pipe.connection, greeting.calls_max)
             return self._calls

@@ -430,6 +430,7 @@ class _TwinTransport:
         self._client = client
         self._bookie_id = bookie_id
         self._speaks = speaks
+        self.place = f"the network to {bookie_id}"
         self._closed = False
 
     def stream(self, kind: StreamKind) -> "_ClientPipe":
