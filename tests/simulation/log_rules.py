@@ -28,12 +28,7 @@ LOG_RULES: Final[Mapping[str, str]] = {
     "log start": "a log begins later only because a person or its rules said so",
     "log whole": "no ledger that is a part of a log is deleted before the log begins behind it",
     "log orphan": "the log keeper deletes no ledger that may still come into its log",
-    "query record": "a batch of a query comes in once, in order, in one step and whole, and "
-    "without a claim",
-    "query run": "a run that held the log and lost it never claims it again",
-    "query told": "a batch that its query was told to be published is in the log, and a job that "
-    "was aborted is not",
-    "query batch": "the messages of a batch are in the ledgers that came in with it",
+    **query_rules.QUERY_RULES,
     "log cursor": "only the consumer that opened a cursor last moves it, and forward unless it "
     "seeks",
 }

@@ -286,7 +286,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
                 Kind.RESET: 2,
                 Kind.CLIENT_KILL: 1,
             },
-            chaos_ms=1_600,
+            chaos_ms=1_500,
             trouble_ms=1_300,
             delay_max_ms=8,
             disk_max_ms=4,

@@ -109,9 +109,10 @@ async def _publish(life: Life, of: QueryBatch, parts: list[BatchPart]) -> bool:
     except Trouble as error:
         note_failed(life.around, of.run.run, error)
         return False
+    life.around.did(KNOWN, done.was_known)
+    life.around.did(PUBLISHED, done.sequence is not None)
     written = [one for one in parts if not isinstance(one, IdlePartition)]
     if written:
-        life.around.did(KNOWN if done.was_known else PUBLISHED)
         sight = log_sights.QueryPublished(
             query=of.run.query,
             batch=of.batch,

@@ -1,11 +1,22 @@
 """Judges what a log's record says of queries: each batch comes in once, in order, and whole."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Final
 
 from zonekeeper.metadata.formats.log_record import LogQuery, LogRecord
 from zonekeeper.placement.base.ids import LedgerId
 
 Broken = tuple[str, str]
+
+#: The rules about queries, and what they say.
+QUERY_RULES: Final[Mapping[str, str]] = {
+    "query record": "a batch of a query comes in once, in order, in one step and whole, and "
+    "without a claim",
+    "query run": "a run that held the log and lost it never claims it again",
+    "query told": "a batch that its query was told to be published is in the log, and a job that "
+    "was aborted is not",
+    "query batch": "the messages of a batch are in the ledgers that came in with it",
+}
 
 
 def change(

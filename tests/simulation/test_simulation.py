@@ -16,6 +16,7 @@ from tests.simulation.campaign import Report, Task
 from tests.simulation.log_actors import SWEPT
 from tests.simulation.log_eyes import MOVED, RECLAIMED, TRIMMED
 from tests.simulation.profiles import PROFILES
+from tests.simulation.query_actors import ATTEMPTS, KNOWN, PUBLISHED
 from tests.simulation.reached import CHANGED, OVERLAPPING
 from tests.simulation.scenarios import Kind, Shape
 from tests.simulation.surroundings import BEGAN_BEHIND_A_ROUND, EXPIRED, REWRITTEN, ROTTEN
@@ -53,6 +54,10 @@ ACKED_AMID_OUTAGES = 300
 LOG_PARTS = 20
 LOG_SEEDS_A_PART = 20
 LOG_WORK_A_PART = {TRIMMED: 10, RECLAIMED: 40, SWEPT: 1, MOVED: 40}
+#: Queries of a log, likewise.
+QUERY_PARTS = 10
+QUERY_SEEDS_A_PART = 20
+QUERY_WORK_A_PART = {PUBLISHED: 20, KNOWN: 1, ATTEMPTS: 150, SWEPT: 20}
 #: Faults of zone outages only: what people do.
 ORDERED = {Kind.MAINTENANCE.value, Kind.RELEASE.value}
 #: Bugs that few seeds show; the whole table is printed by `python -m tests.simulation --mutants`.
@@ -228,6 +233,21 @@ def test_all_who_have_to_do_with_a_log_keep_every_promise(
     assert not report.failures, failures(report)
     assert report.seeds == LOG_SEEDS_A_PART
     for what, least in LOG_WORK_A_PART.items():
+        assert report.work[what] >= least, what
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("part", range(QUERY_PARTS))
+def test_queries_bring_each_batch_into_a_log_once(
+    part: int, record_property: Callable[[str, object], None]
+) -> None:
+    del part
+    first, began_s = random.SystemRandom().randrange(1 << 40), time.process_time()
+    report = campaign.do(Task(profile="queries", first=first, seeds=QUERY_SEEDS_A_PART))
+    figures.record(record_property, "queries", report.counts(), time.process_time() - began_s)
+    assert not report.failures, failures(report)
+    assert report.seeds == QUERY_SEEDS_A_PART
+    for what, least in QUERY_WORK_A_PART.items():
         assert report.work[what] >= least, what
 
 
