@@ -6,9 +6,8 @@ from typing import Final
 import pytest
 
 from tests.client.lab import Lab, played
-from tests.log.logging_lab import NEW, WallClock, message
+from tests.log.logging_lab import NEW, WallClock, message, reader_of
 from tests.log.publishing.query_lab import LARGE, large, written
-from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.publishing.partitions import QueryBatch
 from zonekeeper.log.publishing.query_logs import QueryLogs
 from zonekeeper.metadata.logs import logs
@@ -47,7 +46,7 @@ async def test_an_exchange_with_the_store_is_lost_at_any_step(lab: Lab, loss: Ex
             done = await queries.publish(parts)
             store.weather = calm
             assert (done.messages, done.was_known) == (3, False), lost_at
-            reader = LogReader(client, name)
+            reader = reader_of(client, name)
             found = [bytes(one.message.payload) async for many in reader.read() for one in many]
             assert [one.removesuffix(LARGE) for one in found] == [b"0/", b"1/", b"message 1"]
             if seen < lost_at:

@@ -14,6 +14,7 @@ from tests.log.logging_lab import (
     message,
     numbers,
     overwrite,
+    reader_of,
     record_of,
     writing,
 )
@@ -25,7 +26,6 @@ from tests.log.publishing.query_lab import (
     querying,
     written,
 )
-from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.log.base.errors import BadBatch, LogDamaged, NotInLog
 from zonekeeper.log.publishing.attempt_writing import IN_FLIGHT_MAX
 from zonekeeper.log.publishing.partitions import (
@@ -217,7 +217,7 @@ async def test_a_place_is_found_in_ledgers_with_a_manifest(lab: Lab) -> None:
         await committed(logs, batch(0), 0, 1)
         await logs.publish([await written(logs, batch(1), 0, map(large, range(2)))])
         await committed(logs, batch(2), 4)
-        reader = LogReader(logs.client, NAME)
+        reader = reader_of(logs.client)
         found = [one async for many in reader.read() for one in many]
         for one in found:
             assert await reader.at_sequence(one.sequence) == one.id
@@ -246,7 +246,7 @@ async def test_a_follower_goes_over_batches(lab: Lab) -> None:
     await create(lab)
     async with querying(lab) as logs, lab.client("reader") as client:
         await committed(logs, batch(0), 0)
-        follower = LogReader(client, NAME).follow()
+        follower = reader_of(client).follow()
         got = []
         for number in range(1, 4):
             got += [one.sequence for one in await anext(follower)]
@@ -264,7 +264,8 @@ async def test_a_manifest_stands_at_the_end_of_its_ledger_and_nowhere_else(lab: 
         ledger = (await record_of(lab)).ledgers[0]
         assert ledger.end is not None
         last = ledger.end.last_entry
-        raw = await locating.entry_of(await locating.reader_of(logs.client, NAME, ledger.id), last)
+        async with locating.reading(logs.client, NAME, ledger.id) as reader:
+            raw = await locating.entry_of(reader, last)
         assert locating.is_manifest(ledger, last, raw)
         assert not locating.is_manifest(ledger, EntryId(last - 1), raw)
         assert not locating.is_manifest(replace(ledger, end=None), last, raw)

@@ -323,15 +323,15 @@ def _query(data: Plain) -> LogQuery:
     if not isinstance(data, dict):
         raise MalformedError(Flaw.WRONG_TYPE, "a query must be an object")
     every = data.get("lostRuns", [])
-    lost = [run for run in every if isinstance(run, str)] if isinstance(every, list) else None
-    if lost is None or lost != every or len(lost) > LOST_RUNS_MAX:
+    lost_runs = [run for run in every if isinstance(run, str)] if isinstance(every, list) else []
+    if lost_runs != every or len(lost_runs) > LOST_RUNS_MAX:
         raise MalformedError(
             Flaw.WRONG_TYPE, f"lostRuns must be a list of at most {LOST_RUNS_MAX} texts"
         )
     return LogQuery(
         query=records.text(data, "query"),
         run=records.text(data, "run"),
-        lost_runs=tuple(lost),
+        lost_runs=tuple(lost_runs),
         published=_number_or_none(data, "published"),
         is_over=_flag(data, "over") if "over" in data else False,
         unknown=_unknown(data, _OF_A_QUERY),
