@@ -28,6 +28,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.support import measuring, process_tree, rounds
+from benchmarks.support.process_tree import TreeClock
 from benchmarks.support.rounds import Sample
 from benchmarks.support.same_batch import SameBatchSource
 from tests.support.bookie_processes import bookie_processes, make_cluster
@@ -58,7 +59,7 @@ class Bench:
     address: str
     kept: KeptClient
     spark: SparkSession
-    jvm: int
+    of_spark: TreeClock
 
     def write(self, kind: str, size: int, entries: int) -> dict[str, str]:
         """Write what is read, and give the options that name it."""
@@ -76,20 +77,11 @@ class Bench:
 
     async def alone(self, size: int, count: Callable[[], int]) -> Sample:
         """Measure this process."""
-        return await asyncio.to_thread(self._timed, size, count, os.getpid(), 0.0)
+        return await asyncio.to_thread(_timed, size, count, time.process_time)
 
     async def with_spark(self, size: int, count: Callable[[], int]) -> Sample:
         """Measure the JVM and what it started."""
-        return await asyncio.to_thread(self._timed, size, count, self.jvm, 0.0)
-
-    def _timed(self, size: int, count: Callable[[], int], pid: int, _: float) -> Sample:
-        def used() -> float:
-            return time.process_time() if pid == os.getpid() else process_tree.cpu_s(pid)
-
-        before, began = used(), time.perf_counter()
-        rows = count()
-        wall_s, cpu_s = time.perf_counter() - began, used() - before
-        return Sample(entries=rows, size_bytes=size, wall_s=wall_s, cpu_s=cpu_s)
+        return await asyncio.to_thread(_timed, size, count, self.of_spark.cpu_s)
 
     def client(self, given: Mapping[str, str]) -> int:
         """Read with the plain client, in batches."""
@@ -120,6 +112,13 @@ class Bench:
         frame: DataFrame = self.spark.read.format(source).options(**given).load()
         frame.write.format("noop").mode("overwrite").save()
         return rows
+
+
+def _timed(size: int, count: Callable[[], int], used: Callable[[], float]) -> Sample:
+    before, began = used(), time.perf_counter()
+    rows = count()
+    wall_s, cpu_s = time.perf_counter() - began, used() - before
+    return Sample(entries=rows, size_bytes=size, wall_s=wall_s, cpu_s=cpu_s)
 
 
 def cases(bench: Bench, entries: int) -> dict[str, rounds.Case]:
@@ -236,7 +235,7 @@ def blocking_run(address: str, folder: Path, given: argparse.Namespace) -> Measu
         spark = session(folder)
         stack.callback(spark.stop)
         (jvm,) = process_tree.named(os.getpid(), "org.apache.spark.deploy.SparkSubmit")
-        bench = Bench(address, worker_client.kept(address), spark, jvm)
+        bench = Bench(address, worker_client.kept(address), spark, TreeClock(jvm))
         every = cases(bench, given.entries)
         asyncio.run(rounds.run(every, 1, random.Random(1)))
         found = asyncio.run(rounds.run(every, given.rounds, random.Random(1)))

@@ -1,12 +1,17 @@
-"""The CPU time and memory of a process and of all that it started, ended children included."""
+"""The CPU time and memory of a process and of all that it started.
+
+A process that has ended is gone from the kernel's table, and its time may go to nobody: a daemon of
+Spark ends before its workers. So a clock keeps what it saw of each process last. What began and
+ended between two looks is not counted.
+"""
 
 import os
 from pathlib import Path
 from typing import Final
 
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
-#: Behind the name in brackets: the parent; then the process's own time, and that of ended children.
-_PARENT_AT, _TIMES_FROM, _TIMES_END = 1, 11, 15
+#: Behind the name in brackets: the parent, user and system time, and when the process began.
+_PARENT_AT, _USER_AT, _SYSTEM_AT, _BEGAN_AT = 1, 11, 12, 19
 
 
 def _stat(pid: int) -> list[str]:
@@ -31,10 +36,19 @@ def tree(pid: int) -> dict[int, list[str]]:
     return found
 
 
-def cpu_s(pid: int) -> float:
-    """Give the CPU seconds of a process and of its descendants, with those that have ended."""
-    ticks = [sum(map(int, stat[_TIMES_FROM:_TIMES_END])) for stat in tree(pid).values()]
-    return sum(ticks) / _TICKS_PER_SECOND
+class TreeClock:
+    """The CPU time of a process and its descendants, as far as this clock has looked."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        #: By id and begin: an id may come again.
+        self._seen: dict[tuple[int, str], int] = {}
+
+    def cpu_s(self) -> float:
+        """Look, and give the CPU seconds of all processes that were ever seen."""
+        for pid, stat in tree(self._pid).items():
+            self._seen[pid, stat[_BEGAN_AT]] = int(stat[_USER_AT]) + int(stat[_SYSTEM_AT])
+        return sum(self._seen.values()) / _TICKS_PER_SECOND
 
 
 def named(pid: int, word: str) -> list[int]:
