@@ -7,9 +7,11 @@ import pytest
 
 from tests.client.lab import Lab, played
 from tests.log.logging_lab import NAME, NEW, SHORT, WallClock, create, numbers, writing
+from tests.log.publishing.query_lab import batch, committed, querying, written
 from tests.pipeline.source.test_planning import growing, opened, sequences
 from zonekeeper.log.api.log_client import LogClient
 from zonekeeper.log.base.errors import LogTrimmed
+from zonekeeper.log.publishing.partitions import AttemptEnd
 from zonekeeper.metadata.formats.log_record import OtherIncarnation
 from zonekeeper.metadata.logs import logs
 from zonekeeper.metadata.logs.log_cursor import CursorTaken
@@ -19,6 +21,8 @@ from zonekeeper.pipeline.source.log_stream import LogStream, StreamLimits
 
 TOKENS = itertools.count()
 NO_LIMIT = StreamLimits()
+#: Messages that make a partition too large for a part: its task writes a ledger.
+MANY = 20_000
 
 
 def stream(client: LogClient, **wanted: object) -> LogStream:
@@ -184,3 +188,29 @@ async def test_a_checkpoint_of_another_incarnation_is_refused(lab: Lab) -> None:
             with pytest.raises(OtherIncarnation, match="was deleted and made anew"):
                 await ask
         assert await spark.cursors(NAME) == {}
+
+
+@played()
+async def test_batches_of_queries_are_read_like_any_other_messages(lab: Lab) -> None:
+    """Their ledgers end with manifests, which have no message; one has nothing else."""
+    await create(lab)
+    async with querying(lab) as queries, opened(lab) as spark:
+        await committed(queries, batch(0), 0, 1)
+        part = await written(queries, batch(1), 0, numbers(2, MANY))
+        assert isinstance(part, AttemptEnd)
+        await queries.publish([part])
+        await committed(queries, batch(2), MANY + 2)
+        for most in (30_000, 300_000, 10_000_000):
+            found = await batches(stream(spark), spark, StreamLimits(size_bytes=most))
+            assert [one for many in found for one in many] == list(range(MANY + 3))
+        one = stream(spark, first=AtSequence(MANY))
+        assert await batches(one, spark, StreamLimits(size_bytes=1)) == [
+            [MANY, MANY + 1],
+            [MANY + 2],
+        ]
+        async with writing(queries.client, "application") as writer:
+            await writer.flushed(await writer.append_many(numbers(MANY + 3, 2)) - 1)
+            for rows in (1, 2, 3, 100):
+                one = stream(spark, first=AtSequence(MANY))
+                found = await batches(one, spark, StreamLimits(rows=rows))
+                assert [each for many in found for each in many] == list(range(MANY, MANY + 5))

@@ -44,6 +44,8 @@ class EntrySlice:
     sequence: int = 0
     #: The ledger had no end when this was planned. All entries up to ``last`` were confirmed.
     was_open: bool = False
+    #: Of a log's ledger that had an end: its last entry, which may be a manifest.
+    ends_at: EntryId | None = None
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -143,7 +145,12 @@ def of_log(ledgers: Iterable[LogLedger], span: LogSpan, *, open_bytes: int = 0) 
         if covered <= span.first:
             continue
         for one in _sized(ledger.id, first, last, size, end):
-            part = replace(one.part, sequence=ledger.sequence, was_open=ledger.end is None)
+            part = replace(
+                one.part,
+                sequence=ledger.sequence,
+                was_open=ledger.end is None,
+                ends_at=None if ledger.end is None else end,
+            )
             found.append(replace(one, part=part))
     if covered is None or covered < span.end:
         raise _gone(span, span.first if covered is None else covered)

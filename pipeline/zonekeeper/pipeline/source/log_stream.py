@@ -24,7 +24,7 @@ from zonekeeper.pipeline.reading import admission, slices
 from zonekeeper.pipeline.reading.admission import StreamOffset
 from zonekeeper.pipeline.reading.slices import EntrySlice, LogSpan, ReadTask
 from zonekeeper.pipeline.reading.wanted import OneLog, ReadEdge
-from zonekeeper.pipeline.source import entry_looks, planning
+from zonekeeper.pipeline.source import entry_looks, planning, task_reading
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
 
@@ -186,17 +186,17 @@ class LogStream:
             found = [ledger async for ledger in _ledgers(self._opened, record, span)]
             parts = [one.part for one in slices.of_log(found, span)]
             for part in parts:
-                reader = await locating.reader_of(
+                async with locating.reading(
                     self._opened.client, span.name, part.ledger, record.id
-                )
-                before = (await entry_looks.entry_at(reader, EntryId(part.first - 1))).length
-                size = (await entry_looks.entry_at(reader, part.last)).length - before
-                if used + size > most_bytes:
-                    most = before + most_bytes - used
-                    last = await entry_looks.last_within(reader, part.first, part.last, most)
-                    if part == parts[0]:
-                        last = max(last, part.first)
-                    return await _behind(reader, part, last, end)
+                ) as reader:
+                    before = (await entry_looks.entry_at(reader, EntryId(part.first - 1))).length
+                    size = (await entry_looks.entry_at(reader, part.last)).length - before
+                    if used + size > most_bytes:
+                        most = before + most_bytes - used
+                        last = await entry_looks.last_within(reader, part.first, part.last, most)
+                        if part == parts[0]:
+                            last = max(last, part.first)
+                        return await _behind(reader, part, last, end)
                 used += size
         return end
 
@@ -206,10 +206,13 @@ async def _behind(
 ) -> StreamOffset:
     """Give the place behind an entry of a slice, or before the slice; at most ``end``."""
     sequence = part.sequence
-    if last >= part.first:
-        entry = await entry_looks.entry_at(reader, last)
-        batch = locating.parsed(part.ledger, last, entry.payload)
-        sequence += batch.place + len(batch)
+    # The last entry of a ledger may be a manifest, which has no message.
+    for entry_id in range(last, max(part.first, last - 1) - 1, -1):
+        entry = await entry_looks.entry_at(reader, EntryId(entry_id))
+        batch = task_reading.batch_in(part, entry)
+        if batch is not None:
+            sequence += batch.place + len(batch)
+            break
     if sequence >= end.sequence:
         return end
     at = MessageId(part.ledger, EntryId(last + 1), 0)

@@ -237,8 +237,8 @@ async def _parts(opened: LogClient, span: LogSpan) -> list[SizedSlice]:
 async def _length(client: Client, span: LogSpan, ledger_id: LedgerId) -> int:
     """Give the bytes of a ledger without an end, up to the end of a span: an entry says it."""
     assert span.stop is not None, "a span that has messages has an end"
-    reader = await locating.reader_of(client, span.name, ledger_id, span.log_id)
     last = EntryId(span.stop.entry if span.stop.index else span.stop.entry - 1)
     if last < slices.FIRST_OF_LOG:
         return 0
-    return (await entry_looks.entry_at(reader, last)).length
+    async with locating.reading(client, span.name, ledger_id, span.log_id) as reader:
+        return (await entry_looks.entry_at(reader, last)).length

@@ -18,6 +18,8 @@ from zonekeeper.client.api.reader import ReadBatch
 from zonekeeper.client.base import boundary
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base.errors import LogDamaged
+from zonekeeper.log.formats import manifests
+from zonekeeper.log.formats.batches import MessageBatch
 from zonekeeper.log.sessions import locating
 from zonekeeper.pipeline.base.worker_client import KeptClient
 from zonekeeper.pipeline.reading.message_rows import MessagePiece
@@ -66,7 +68,9 @@ async def log_on_loop(
 
 def piece_of(span: LogSpan, part: EntrySlice, entry: Entry) -> MessagePiece | None:
     """Give the messages of an entry that a span has; None: it has none of them."""
-    batch = locating.parsed(part.ledger, entry.entry_id, entry.payload)
+    batch = batch_in(part, entry)
+    if batch is None:
+        return None
     sequence = part.sequence + batch.place
     first, end = max(0, span.first - sequence), min(len(batch), span.end - sequence)
     if first >= end:
@@ -81,17 +85,24 @@ def piece_of(span: LogSpan, part: EntrySlice, entry: Entry) -> MessagePiece | No
     )
 
 
+def batch_in(part: EntrySlice, entry: Entry) -> MessageBatch | None:
+    """Give the batch of an entry; None: it is the manifest that ends its ledger."""
+    if entry.entry_id == part.ends_at and manifests.is_manifest(entry.payload):
+        return None
+    return locating.parsed(part.ledger, entry.entry_id, entry.payload)
+
+
 async def _of_log(
     client: Client, span: LogSpan, part: EntrySlice
 ) -> AsyncGenerator[ReadBatch, None]:
-    reader = await locating.reader_of(client, span.name, part.ledger, span.log_id)
-    read = reader.read_unconfirmed if part.was_open else reader.read
     following = part.first
     try:
-        async with aclosing(read(part.first, part.last)) as many:
-            async for batch in many:
-                following = EntryId(batch.last + 1)
-                yield batch
+        async with locating.reading(client, span.name, part.ledger, span.log_id) as reader:
+            read = reader.read_unconfirmed if part.was_open else reader.read
+            async with aclosing(read(part.first, part.last)) as many:
+                async for batch in many:
+                    following = EntryId(batch.last + 1)
+                    yield batch
     except client_errors.ClientError:
         # A ledger that was trimmed, or that went with its log, says so better.
         await locating.check_kept(client, span.name, part.ledger, span.log_id)
