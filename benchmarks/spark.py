@@ -8,8 +8,9 @@ all Python processes. A query's fixed cost, the least of a query of one row, is 
 
 The cases: the plain client; the client, with its entries made Arrow batches; Spark; and the same
 Arrow batches from buffers without bookies (the ceiling). *Series* is what the client and the
-ceiling would give one after the other; Spark can do no better. At the end: what a further task
-costs a warm worker, and the most memory of a Python worker.
+ceiling would give one after the other; Spark can do no better. Two columns are read, as many as the
+ceiling has. At the end: what a further task costs a warm worker, and the most memory of a Python
+worker.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
 
 from benchmarks.support import measuring, process_tree, rounds
 from benchmarks.support.process_tree import TreeClock
@@ -36,6 +38,7 @@ from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.pipeline.base import worker_client
 from zonekeeper.pipeline.base.worker_client import KeptClient
 from zonekeeper.pipeline.reading import entry_rows, message_rows, options
+from zonekeeper.pipeline.reading.columns import ColumnTypes
 from zonekeeper.pipeline.source import planning, task_reading
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
@@ -43,7 +46,13 @@ from zonekeeper.placement.policy.rules import PlacementRules, Policy
 
 QUORUMS: Final = Quorums(ensemble=3, write=3, ack=2)
 SIZES: Final = (100, 1_024)
+OURS: Final = "zonekeeper"
 KINDS: Final = ("ledger", "log")
+#: The columns that are read: as many and as wide as those of the ceiling.
+COLUMNS: Final = {
+    "ledger": "entry bigint, payload binary",
+    "log": "sequence bigint, payload binary",
+}
 #: Messages of one call of ``append_many``.
 MANY: Final = 1_000
 TASKS: Final = 40
@@ -97,21 +106,35 @@ class Bench:
         rows = 0
         for task in tasks:
             if task.span is None:
-                schema = entry_rows.COLUMNS.schema()
+                schema = _schema(entry_rows.COLUMNS, "ledger")
                 entries = task_reading.entries(self.kept, task)
                 made = entry_rows.batches(schema, entries, wanted.rows_per_batch)
             else:
-                schema = message_rows.COLUMNS.schema()
+                schema = _schema(message_rows.COLUMNS, "log")
                 pieces = task_reading.messages(self.kept, task)
                 made = message_rows.batches(schema, pieces, wanted.rows_per_batch)
             rows += sum(batch.num_rows for batch in made)
         return rows
 
-    def query(self, given: Mapping[str, str], rows: int, source: str = "zonekeeper") -> int:
+    def query(self, given: Mapping[str, str], rows: int, source: str = OURS) -> int:
         """Read with Spark, into nothing."""
-        frame: DataFrame = self.spark.read.format(source).options(**given).load()
+        reader = self.spark.read.format(source).options(**given)
+        frame: DataFrame = (
+            reader.schema(COLUMNS[source_kind(given)]) if source == OURS else reader
+        ).load()
         frame.write.format("noop").mode("overwrite").save()
         return rows
+
+
+def _schema(every: ColumnTypes, kind: str) -> StructType:
+    """Give the columns that are read."""
+    names = [one.split()[0] for one in COLUMNS[kind].split(", ")]
+    return StructType([StructField(name, every.of[name]) for name in names])
+
+
+def source_kind(given: Mapping[str, str]) -> str:
+    """Say what options read."""
+    return "ledger" if "ledger" in given else "log"
 
 
 def _timed(size: int, count: Callable[[], int], used: Callable[[], float]) -> Sample:
