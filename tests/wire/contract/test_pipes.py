@@ -29,6 +29,19 @@ async def test_all_end_when_one_ends() -> None:
     assert len(asyncio.all_tasks()) == 1
 
 
+async def fails_in_a_group(*errors: Exception) -> None:
+    raise ExceptionGroup("of the way", [ExceptionGroup("inner", [one]) for one in errors])
+
+
+async def test_a_wire_error_of_a_group_comes_out_alone_and_a_bug_with_its_group() -> None:
+    with pytest.raises(errors.BadRequest, match="of the way"):
+        await until_one_ends(for_ever, lambda: fails_in_a_group(errors.BadRequest("of the way")))
+    both = (errors.BadRequest("of the way"), ValueError("a bug"))
+    with pytest.raises(ExceptionGroup) as caught:
+        await until_one_ends(for_ever, lambda: fails_in_a_group(*both))
+    assert caught.group_contains(ValueError, match="a bug")
+
+
 @pytest.mark.parametrize("is_failure", [True, False])
 async def test_a_cancellation_that_comes_with_an_end_is_not_lost(*, is_failure: bool) -> None:
     """A link that connects again after an end would otherwise never end itself."""

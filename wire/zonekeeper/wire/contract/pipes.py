@@ -53,6 +53,16 @@ async def until_one_ends(*ways: Callable[[], Coroutine[None, None, None]]) -> No
     if is_cancelled:
         raise asyncio.CancelledError
     failures = [task.exception() for task in ended if not task.cancelled()]
-    told = [failure for failure in failures if failure is not None]
+    told = [_told(failure) for failure in failures if failure is not None]
     for failure in sorted(told, key=lambda one: isinstance(one, errors.WireError)):
         raise failure
+
+
+def _told(failure: BaseException) -> BaseException:
+    """Give the wire error of a group that has nothing else."""
+    while isinstance(failure, BaseExceptionGroup):
+        of_the_wire, rest = failure.split(errors.WireError)
+        if rest is not None or of_the_wire is None:
+            break
+        failure = of_the_wire.exceptions[0]
+    return failure
