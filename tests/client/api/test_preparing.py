@@ -153,3 +153,18 @@ async def test_a_prepared_ledger_may_be_closed_without_an_entry(lab: Lab) -> Non
             await writer.prepare()
         metadata = await client.metadata(writer.ledger_id)
         assert (metadata.last_entry, metadata.length) == (-1, 0)
+
+
+@played(bookies_in={"a": 1, "b": 1, "c": 1})
+async def test_bookies_that_started_again_after_it_keep_their_places(lab: Lab) -> None:
+    """A lane that was lost before anything was sent in it says nothing against its bookie."""
+    async with lab.client() as client, client.create() as writer:
+        await writer.prepare()
+        before = writer.ensemble
+        for bookie in before:
+            await lab.machines[bookie].crash()
+            await lab.machines[bookie].start()
+            await asyncio.sleep(1)
+        assert await writer.append_and_wait(b"0") == 0
+        assert writer.ensemble == before
+        assert client.counters.ensemble_changes == 0

@@ -2,6 +2,7 @@
 
 from tests.client.transcripts import Transcript, started
 from zonekeeper.client.writing import writer_events as ev
+from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.formats import errors
 
 NOBODY = errors.NotConnected("nobody there")
@@ -75,3 +76,34 @@ def test_a_fence_that_an_opening_meets_ends_the_writer() -> None:
 
 def test_open_lanes_stay_as_they_are() -> None:
     assert opened_by(started()) == []
+
+
+def test_a_lane_that_was_lost_before_it_was_used_is_opened_again_once() -> None:
+    """A bookie may start again between the opening and the first batch."""
+    talk = Transcript()
+    opened_by(talk)
+    talk.opened("ABC")
+    talk.take()
+    lost = errors.NotOpened("the connection has ended")
+    for name in "ABC":
+        talk.feed(ev.Blocked(term=talk.term(name), first=EntryId(0), error=lost))
+    assert talk.changes == []
+    talk.opened("AB")
+    talk.ack("A", 0)
+    talk.ack("B", 0)
+    assert talk.confirmed == [0]
+    talk.take()
+    talk.opened("C")
+    talk.feed(ev.Blocked(term=talk.term("C"), first=EntryId(0), error=lost))
+    (change,) = talk.changes
+    assert change.failed == ((2, "C"),), "this lane was opened for something to send"
+
+
+def test_a_bookie_that_refuses_to_open_a_lane_ahead_is_to_be_replaced() -> None:
+    talk = Transcript()
+    opened_by(talk)
+    talk.feed(ev.LaneRefused(term=talk.term("A"), error=NOBODY))
+    assert opened_by(talk) == []
+    talk.take()
+    (change,) = talk.changes
+    assert change.failed == ((0, "A"),)

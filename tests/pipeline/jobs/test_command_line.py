@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.stores.opening import open_store
@@ -37,6 +38,10 @@ def ended(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, li
         (
             ["placement-audit", "--metadata", "zk://h/l", "--output", "rows.xlsx"],
             "--output rows.xlsx: its ending says the format, and must be one of .parquet, .csv",
+        ),
+        (
+            ["placement-audit", "--metadata", "zk://h/l", *(2 * ["--output", "rows.csv"])],
+            "--output rows.csv: is given twice",
         ),
         (["placement-audit", "--metadata", "zk://h/l", "--ledgers", "x"], '--ledgers: "x"'),
     ],
@@ -109,10 +114,25 @@ def test_a_bug_shows_its_traceback_and_does_not_look_like_a_finding(
     assert ended([], capsys) == (130, ["interrupted"])
 
 
+def test_what_java_refuses_or_does_not_live_to_say_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as ``--master "local[0]"``, or a driver that the system has ended."""
+
+    def refused(words: object) -> int:
+        raise Py4JNetworkError(f"no answer from Java\n\tat {words}")
+
+    monkeypatch.setattr(command_line, "_run", refused)
+    code, lines = ended([], capsys)
+    assert (code, lines) == (2, ["Error: Spark could not run the job: no answer from Java"])
+
+
 def test_of_spark_s_words_the_worker_s_line_is_told() -> None:
     text = "[X] job aborted\n  zonekeeper.pipeline.NotRead: there is no ledger 7\n at org.apache\n"
     assert command_line.of_spark(text) == "there is no ledger 7"
     assert command_line.of_spark("\n[X] no room\nat y").endswith("the job: [X] no room")
+    text = "An error occurred while calling o1.x.\n: org.apache.X: 0 threads\n\tat org.apache\n"
+    assert command_line.of_spark(text).endswith("the job: org.apache.X: 0 threads")
     assert command_line.of_spark("") == "Spark could not run the job: it does not say why"
 
 

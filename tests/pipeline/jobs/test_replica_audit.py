@@ -173,6 +173,22 @@ async def test_behind_too_many_ranges_a_ledger_is_not_read(
 
 
 @played()
+async def test_all_that_was_found_before_too_many_ranges_is_given(
+    world: CheckWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the ranges that could still grow: a bookie that has nothing is one of those."""
+    monkeypatch.setattr(replica_audit, "ROWS_OF_LEDGER_MAX", 2)
+    ledger = await world.written(24)
+    nothing, spotty = ledger.metadata.last_fragment.ensemble[:2]
+    world.lab.door(nothing).spoil = without(set(range(24)))
+    world.lab.door(spotty).spoil = without({0, 2, 4})
+    *rows, last = await found(world, ledger)
+    assert [row[:4] for row in rows if row[0] == nothing] == [(nothing, "missing", 0, 23)]
+    assert [row[2] for row in rows if row[0] == spotty] == [0, 2, 4]
+    assert last[1] == fault_rows.NOT_READ
+
+
+@played()
 async def test_a_task_gives_what_it_found_and_how_much_it_read_of_each_range(
     world: CheckWorld,
 ) -> None:

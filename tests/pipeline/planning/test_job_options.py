@@ -87,7 +87,12 @@ def test_a_price_is_given_with_its_day_and_its_source_or_not_at_all() -> None:
         lacking = {key: text for key, text in given.items() if key != name}
         with pytest.raises(InvalidFieldsError, match=f"--{name}: not given"):
             job_options.parse(lacking, EVERY_JOB + PRICES)
-    for name, text in (("price-per-gb", "-1"), ("price-per-gb", "1e9"), ("price-as-of", "today")):
+    for name, text in (
+        ("price-per-gb", "-1"),
+        ("price-per-gb", "1e9"),
+        ("price-as-of", "today"),
+        ("price-as-of", "2026-13-01"),
+    ):
         with pytest.raises(InvalidFieldsError, match=f'--{name}: "{text}"'):
             job_options.parse({**given, name: text}, EVERY_JOB + PRICES)
 

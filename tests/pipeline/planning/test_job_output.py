@@ -28,3 +28,9 @@ def test_a_page_is_a_file_that_was_not_there(tmp_path: Path) -> None:
     assert path.read_bytes() == "é".encode()
     with pytest.raises(OutputRefused, match="there is no folder"):
         job_output.check_no_file(str(tmp_path / "not" / "there.html"))
+
+
+def test_a_path_that_is_given_twice_is_refused_before_anything_is_read() -> None:
+    job_output.check_apart(["rows.csv", "rows.json", "more/rows.csv"])
+    with pytest.raises(OutputRefused, match=r"--output rows\.csv: is given twice"):
+        job_output.check_apart(["rows.csv", "rows.json", "rows.csv"])

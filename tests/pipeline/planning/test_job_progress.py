@@ -1,8 +1,13 @@
 """Progress of a job: a line now and then, and at once what the job waits for."""
 
 import io
+import threading
 from itertools import pairwise
 
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from zonekeeper.pipeline.planning import job_progress
 from zonekeeper.pipeline.planning.job_progress import FIRST_LINE_S, LINE_EVERY_S_MAX, JobProgress
 from zonekeeper.placement.zones.losses import Held, HeldBy
 
@@ -59,4 +64,23 @@ def test_before_spark_has_tasks_nothing_is_said() -> None:
     progress = JobProgress(out, clock)
     clock.now_s = 60
     progress.look(0, 0, None)
+    assert out.getvalue() == ""
+
+
+@pytest.mark.parametrize("gone", [Py4JNetworkError("no answer"), ConnectionRefusedError()])
+def test_a_driver_that_java_has_left_says_nothing_of_its_own(
+    gone: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that fails shows a traceback, before the one line that says what is wrong."""
+    monkeypatch.setattr(job_progress, "LOOK_EVERY_S", 0.001)
+    asked, out = threading.Event(), io.StringIO()
+
+    class Tracker:
+        def getActiveStageIds(self) -> list[int]:  # noqa: N802 Spark's name
+            asked.set()
+            raise gone
+
+    progress = JobProgress(out, lambda: 0.0)
+    with job_progress.followed(progress, Tracker(), lambda: None):  # type: ignore[arg-type]  # a part of Spark's
+        assert asked.wait(10)
     assert out.getvalue() == ""

@@ -426,3 +426,28 @@ async def test_no_probe_outlives_its_link(world: OfferedWorld) -> None:
     assert probing.done()
     world.ways.used()
     assert world.ways._probing is probing
+
+
+@pytest.mark.parametrize("what", ["open", "read"])
+@played()
+async def test_a_stream_that_is_made_over_grpc_while_the_lane_is_given_back_is_left_too(
+    world: OfferedWorld, what: str
+) -> None:
+    """Else it would go over gRPC as long as the bookie lives."""
+    world.refuse()
+    await world.link.info()
+    world.serve(world.lane)
+
+    async def soon() -> None:
+        await asyncio.sleep(0.000_5)
+
+    world.lanes[0].reach = soon  # type: ignore[method-assign]  # the probe is faster than gRPC
+    await asyncio.sleep(1)
+    if what == "open":
+        await opened(world.link, 7)
+    else:
+        with pytest.raises(errors.NoSuchLedger):
+            await world.link.read(read(7, 0, 0))
+    assert world.told[1:] == ["opened"]
+    await asyncio.sleep(1)
+    assert (world.on_grpc(), world.on_lane()) == (0, 1)

@@ -129,13 +129,17 @@ class Seating:
     def open_all(self) -> list[ev.Effect]:
         """Open a lane for each seat that has none; there need not be anything to send."""
         idle = [seat for seat in self.seats if seat.state is SeatState.IDLE]
-        return [effect for seat in idle for effect in self.open(seat)]
+        effects = [effect for seat in idle for effect in self.open(seat)]
+        for seat in idle:
+            seat.ahead = True
+        return effects
 
     def open(self, seat: Seat) -> list[ev.Effect]:
         """Open a lane for a seat, in a term of its own."""
         seat.state = SeatState.OPENING
         seat.term = ev.Term(self._terms)
         seat.proven = False
+        seat.ahead = False
         seat.error = None
         seat.forget_lane()
         self._terms += 1

@@ -58,6 +58,8 @@ class Seat:
     was_open: bool = False
     #: Was anything acknowledged in the present lane?
     proven: bool = False
+    #: Was the present lane opened before there was anything to send?
+    ahead: bool = False
     #: Deferred sync: is a force of the bookie under way?
     forcing: bool = False
     #: Deferred sync: the bookie has all its entries up to here on disk.
@@ -83,6 +85,16 @@ class Seat:
     def takes(self) -> bool:
         """Is the lane open, with or without room?"""
         return self.state in (SeatState.OPEN, SeatState.BLOCKED)
+
+    @property
+    def may_reopen(self) -> bool:
+        """Does the loss of the present lane say nothing against the bookie?
+
+        A lane that was opened ahead may be lost long before it is used, and nothing shows it
+        earlier. One that is opened for something to send is proven, or its bookie is replaced. So a
+        bookie that loses each lane is not tried for ever.
+        """
+        return self.proven or (self.ahead and self.takes)
 
     def forget_lane(self) -> None:
         """Forget what was under way in the lane; what the bookie has on disk stays noted."""

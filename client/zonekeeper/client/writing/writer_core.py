@@ -361,7 +361,7 @@ class WriterCore:
                 self._stop(errors.Misfit(message), close=False, cause=error)
             case wire_errors.LedgerDeleted():
                 self._effects += self._doubts.begin(seat, error)
-            case _ if isinstance(error, LANE_LOST) and seat.proven:
+            case _ if isinstance(error, LANE_LOST) and seat.may_reopen:
                 self._effects += self.seating.reopen(seat)
                 self._effects += self._lac.outcome()
             case _:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
 
+from py4j.protocol import Py4JError
 from pyspark import StatusTracker
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +48,8 @@ INTERRUPTED: Final = 130
 
 #: How a trouble of a worker stands in what Spark says.
 _TOLD: Final = re.compile(r"zonekeeper\.pipeline\.NotRead: ([^\n]*)")
+#: How the Java error stands behind the name of the call that failed.
+_OF_JAVA: Final = ": "
 
 
 class BadCommandError(Refusal):
@@ -124,7 +127,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except (Trouble, OSError) as error:
         sys.stderr.write(f"Error: {one_line.line_of(error)}\n")
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         sys.stderr.write(f"Error: {of_spark(str(error))}\n")
     except Exception:  # noqa: BLE001 a bug must not end with the exit code of a finding
         traceback.print_exc()
@@ -137,7 +140,9 @@ def of_spark(text: str) -> str:
     if told is not None:
         return told[1].strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"Spark could not run the job: {lines[0] if lines else 'it does not say why'}"
+    of_java = [line.removeprefix(_OF_JAVA) for line in lines if line.startswith(_OF_JAVA)]
+    why = next(iter([*of_java, *lines]), "it does not say why")
+    return f"Spark could not run the job: {why}"
 
 
 def _run(words: Sequence[str]) -> int:
@@ -148,6 +153,7 @@ def _run(words: Sequence[str]) -> int:
     log_level = given.pop("log_level")
     texts = {name.replace("_", "-"): text for name, text in given.items() if text is not None}
     options = job_options.parse(texts, job.settings)
+    job_output.check_apart(outputs)
     for path in outputs:
         job_output.ending(path, job.endings)
         if path.endswith(job_output.HTML):

@@ -141,6 +141,7 @@ class CopiesReading:
                     fragment = window.fragment
                 take(ranges.add(window.wanted, window.verdict.faults))
                 if len(rows) >= ROWS_OF_LEDGER_MAX:
+                    take(ranges.end())
                     last = EntryId(window.wanted[-1])
                     return [*rows, fault_rows.of_too_many(ledger.id, fragment, last)]
         take(ranges.end())

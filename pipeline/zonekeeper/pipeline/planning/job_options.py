@@ -9,6 +9,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -136,6 +137,14 @@ def parse(
     return ready
 
 
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return _DATE.fullmatch(text) is not None  # the other spellings of the standard sort wrongly
+
+
 class _Reading:
     """One reading of options; a fault is noted, and the value is then of no use."""
 
@@ -235,7 +244,7 @@ class _Reading:
             rule = "must be a number, at least 0"
             self._wrong(_PRICES[0], fields.shown(price), rule, "write for example 0.02")
             return None
-        if not _DATE.fullmatch(as_of):
+        if not _is_day(as_of):
             rule = "must be a day"
             self._wrong(_PRICES[2], fields.shown(as_of), rule, "write for example 2026-11-27")
         return Prices(per_gb=Fraction(price), currency=currency, as_of=as_of, source=source)

@@ -3,6 +3,7 @@
 Nothing is ever overwritten. A path that exists is refused before a ledger is read.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,13 @@ def ending(path: str, allowed: tuple[str, ...]) -> str:
             f"--output {path}: its ending says the format, and must be one of {', '.join(allowed)}"
         )
     return found
+
+
+def check_apart(paths: Sequence[str]) -> None:
+    """Raise ``OutputRefused`` for a path that is given twice: the second writing would fail."""
+    twice = next((path for at, path in enumerate(paths) if path in paths[:at]), None)
+    if twice is not None:
+        raise OutputRefused(f"--output {twice}: is given twice; name each path once")
 
 
 def check_absent(spark: SparkSession, path: str) -> None:

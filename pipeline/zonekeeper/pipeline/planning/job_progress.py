@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
+from py4j.protocol import Py4JError
 from pyspark import StatusTracker
 
 from zonekeeper.placement.zones.losses import Held, HeldBy
@@ -68,7 +69,10 @@ def followed(
 
     def follow() -> None:
         while not ended.wait(LOOK_EVERY_S):
-            done, total = (0, 0) if tracker is None else _tasks(tracker)
+            try:
+                done, total = (0, 0) if tracker is None else _tasks(tracker)
+            except (Py4JError, OSError):
+                return  # Java has gone, and so has the job: its own error says so
             progress.look(done, total, held())
 
     thread = threading.Thread(target=follow, name="zonekeeper-progress", daemon=True)

@@ -83,6 +83,8 @@ class StreamLink:
             )
             for _ in StreamKind
         ]
+        #: How often the streams were left.
+        self._renewals = 0
         self._lanes = Connecting(bookie_id, self._append, back_off=back_off[0], tasks=tasks)
         self._asking = Connecting(bookie_id, self._ask, back_off=back_off[1], tasks=tasks)
 
@@ -203,11 +205,13 @@ class StreamLink:
         await self._call(methods.COMPACT, major)
 
     def renew(self) -> None:
-        """Make new streams for what comes; the present ones end when nothing is left in them."""
-        if (lanes := self._lanes.renew()) is not None:
-            lanes.leave()
-        if (asking := self._asking.renew()) is not None:
-            asking.leave()
+        """Make new streams for what comes; the present ones end when nothing is left in them.
+
+        A stream that is being made is left once it is there.
+        """
+        self._renewals += 1
+        _leave(self._lanes)
+        _leave(self._asking)
 
     async def close(self) -> None:
         """End the connection; everything without an outcome fails with ConnectionLost."""
@@ -226,7 +230,7 @@ class StreamLink:
 
     async def _append(self, ready: Callable[[Lanes], None]) -> None:
         """Run one Append stream from its beginning to its end."""
-        pipe = self._transport.stream(StreamKind.APPEND)
+        pipe, renewals = self._transport.stream(StreamKind.APPEND), self._renewals
         try:
             hello, version = await self._greeting(pipe)
             exchange, left = _Exchange(version), asyncio.Event()
@@ -240,19 +244,23 @@ class StreamLink:
             )
             lanes.on_left = left.set
             ready(lanes)
+            if self._renewals != renewals:
+                _leave(self._lanes)
             await exchange.run(pipe, lanes, partial(self._expire, lanes), partial(_until, left))
         finally:
             pipe.cancel()
 
     async def _ask(self, ready: Callable[[Asking], None]) -> None:
         """Run one Read stream from its beginning to its end."""
-        pipe = self._transport.stream(StreamKind.READ)
+        pipe, renewals = self._transport.stream(StreamKind.READ), self._renewals
         try:
             _, version = await self._greeting(pipe)
             exchange, left = _Exchange(version), asyncio.Event()
             asking = Asking(exchange.wake, wire_version=version)
             asking.on_left = left.set
             ready(asking)
+            if self._renewals != renewals:
+                _leave(self._asking)
             await exchange.run(pipe, asking, partial(_until, left))
         finally:
             pipe.cancel()
@@ -346,6 +354,11 @@ class _Exchange:
         assert self._half is not None
         while outlet.has_room and (carrier := self._half.next_carrier()) is not None:
             outlet.put(carrier)
+
+
+def _leave(of: Connecting[Lanes] | Connecting[Asking]) -> None:
+    if (stream := of.renew()) is not None:
+        stream.leave()
 
 
 async def _until(event: asyncio.Event) -> None:
