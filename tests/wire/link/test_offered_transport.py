@@ -451,3 +451,22 @@ async def test_a_stream_that_is_made_over_grpc_while_the_lane_is_given_back_is_l
     assert world.told[1:] == ["opened"]
     await asyncio.sleep(1)
     assert (world.on_grpc(), world.on_lane()) == (0, 1)
+
+
+@played()
+async def test_a_lane_that_the_probe_reaches_too_late_for_a_stream_stays_blocked(
+    world: OfferedWorld,
+) -> None:
+    """Else a far bookie's streams would be made anew again and again."""
+    world.refuse()
+    await world.link.info()
+
+    async def late() -> None:
+        await asyncio.sleep(0.4)
+
+    world.lanes[0].reach = late  # type: ignore[method-assign]  # of the half second that a stream has
+    for _ in range(20):
+        await world.link.info()
+        await asyncio.sleep(1)
+    assert len(world.told) == 1
+    assert world.on_lane() == 0

@@ -99,6 +99,9 @@ class OfferedTransport:
         self._watcher = watcher
         self._tasks = tasks
         self._look_ms = connect_timeout_ms
+        #: A stream needs more round trips than a probe. What a probe reaches just in time would be
+        #: blocked again at once.
+        self._probe_ms = max(1, self.lane_ms // 2)
         self._loop = asyncio.get_running_loop()
         self._address = offers.first.address
         self.lane = None if self._address is None else offers.connect(self._address)
@@ -188,7 +191,7 @@ class OfferedTransport:
         try:
             await self._look()
             if self.lane is not None:
-                async with patience.timeout(self._look_ms):
+                async with patience.timeout(self._probe_ms):
                     await self.lane.reach()
                 is_reached = True
         except (errors.ProtocolError, TimeoutError):
