@@ -27,7 +27,7 @@ from tests.log.publishing.query_lab import (
     querying,
     written,
 )
-from zonekeeper.log.base.errors import BadBatch, LogDamaged, NotInLog
+from zonekeeper.log.base.errors import BadBatch, LogDamaged, LogEnded, NotInLog
 from zonekeeper.log.publishing.attempt_writing import IN_FLIGHT_MAX
 from zonekeeper.log.publishing.partitions import (
     SMALL_BYTES_MAX,
@@ -369,6 +369,43 @@ async def test_an_attempt_holds_few_batches_however_large_its_partition_is(lab: 
                 machine.doorway.release()
         await logs.publish([await attempt.finish()])
         assert await payloads(logs.client) == [b"0/"] * 8 + [b"1/"] * 100
+
+
+@played()
+async def test_an_attempt_that_was_interrupted_while_it_wrote_is_over(lab: Lab) -> None:
+    """Which of its batches are in the ledger is not known: none may be sent twice, or left out."""
+    await create(lab)
+    async with querying(lab) as logs:
+        attempt = logs.attempt(batch(0), 0)
+        await attempt.append_many([large(0)] * 8)
+        for machine in lab.machines.values():
+            machine.doorway.holding = True
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5):
+                await attempt.append_many([large(1)] * 100)
+        for machine in lab.machines.values():
+            machine.doorway.release()
+        for again in (attempt.append(large(2)), attempt.append_many([large(2)]), attempt.finish()):
+            with pytest.raises(LogEnded):
+                await again
+        await attempt.discard()
+        await logs.publish([await written(logs, batch(0), 0, [large(3)])])
+        assert await payloads(logs.client) == [b"3/"]
+
+
+@played()
+async def test_an_attempt_that_was_interrupted_before_it_wrote_goes_on(lab: Lab) -> None:
+    await create(lab)
+    async with querying(lab) as logs:
+        attempt = logs.attempt(batch(0), 0)
+        taking = asyncio.create_task(attempt.append(message(0)))
+        await asyncio.sleep(0)
+        taking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+        await attempt.append(message(1))
+        await logs.publish([await attempt.finish()])
+        assert await payloads(logs.client) == [b"message 1"]
 
 
 @played()

@@ -10,6 +10,7 @@ travel in the part. A larger partition gets a ledger. Its id is above the log's 
 attempt below that could never come in. The attempt holds one batch that is filled, and at most
 ``IN_FLIGHT_MAX`` on their way, however large the partition is.
 
+An attempt whose write fails or is cancelled is over: it takes nothing more, and gives no part.
 An attempt that dies, or is discarded, leaves a ledger that no manifest names: an orphan.
 """
 
@@ -114,7 +115,7 @@ class AttemptWriter:
         """Close the attempt, and give the part for the publisher."""
         self._check_open()
         if self._filling:
-            await self._pack()
+            await self._end_batch()
         self._is_over = True
         if not self._messages:
             return IdlePartition(of=self._of, partition=self._partition, is_known=self._is_known)
@@ -160,8 +161,9 @@ class AttemptWriter:
     def _check_open(self) -> None:
         if self._is_over:
             raise LogEnded(
-                f"partition {self._partition} of batch {self._of.batch}: its attempt is over; "
-                "nothing was taken",
+                f"partition {self._partition} of batch {self._of.batch}: its attempt is over: it "
+                "was finished or discarded, or a write of it failed or was interrupted; nothing "
+                "was taken: write the partition in another attempt",
                 maybe_applied=False,
             )
 
@@ -191,9 +193,20 @@ class AttemptWriter:
 
     async def _take(self, message: LogMessage, size_bytes: int) -> None:
         if self._filling and not self._fits(1, size_bytes):
-            await self._pack()
+            await self._end_batch()
         self._filling.append(message)
         self._filling_bytes += size_bytes
+
+    async def _end_batch(self) -> None:
+        """Pack the batch that is filled. A failure, or a cancellation, ends the attempt.
+
+        Nobody knows then which batches its ledger has. One that was sent again would come twice.
+        """
+        try:
+            await self._pack()
+        except BaseException:
+            self._is_over = True
+            raise
 
     async def _pack(self) -> None:
         """End the batch that is filled; keep it, or send it."""
