@@ -119,6 +119,8 @@ async def _published(client: Client, whole: WholeBatch, tries: _Tries) -> Publis
             "batch again"
         )
     log_record.check_claim(record, whole.claim)
+    # An older record may name this claim, and lack batches that came in under it.
+    await logs.check_unrestored(cluster, of.log)
     await together(_check_attempt(client, one) for one in whole.attempts)
     _check_ids(whole, record)
     if tries.chain is None:
