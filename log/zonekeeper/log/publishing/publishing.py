@@ -27,7 +27,12 @@ from zonekeeper.log.publishing import retrying
 from zonekeeper.log.publishing.partitions import MANY_ATTEMPTS, AttemptEnd, WholeBatch
 from zonekeeper.log.sessions.chain import LedgerChain
 from zonekeeper.metadata.formats import log_record
-from zonekeeper.metadata.formats.log_record import LogClaim, LogLedgerEnd, LogRecord
+from zonekeeper.metadata.formats.log_record import (
+    IllegalLogChange,
+    LogClaim,
+    LogLedgerEnd,
+    LogRecord,
+)
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.logs import log_queries, logs
 from zonekeeper.metadata.logs.log_queries import Publication, PublishedLedger
@@ -93,8 +98,9 @@ async def publish(client: Client, whole: WholeBatch, limit_s: float) -> Publishe
         with boundary.translated(f"publishing into log {name}"):
             try:
                 return await _published(client, whole, tries)
-            except (LogDamaged, client_errors.NoSuchLedger):
-                # Once the batch is known, or the log is taken, its ledgers may be collected.
+            except (LogDamaged, IllegalLogChange, client_errors.NoSuchLedger):
+                # Once the batch is known, or the log is taken, its ledgers may be collected. And
+                # the ledger that this publisher settles may be in a page.
                 record = await logs.find(client.cluster, name)
                 if log_queries.is_known(record, whole.of.run.query, whole.of.batch):
                     return await _result(client, whole, record, tries.made)
