@@ -12,7 +12,7 @@ from tests.simulation.patching import patched
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.log.keeping.orphans import LogLedgerFate
-from zonekeeper.log.publishing import publishing
+from zonekeeper.log.publishing import attempt_writing, publishing
 from zonekeeper.log.publishing.partitions import AttemptEnd, BatchPart
 from zonekeeper.log.publishing.query_logs import QueryLogs
 from zonekeeper.log.sessions.chain import LedgerChain
@@ -172,7 +172,8 @@ async def test_of_two_publishers_at_once_the_other_may_have_put_a_settled_ledger
             stack.enter_context(pytest.raises(LogTaken))
             writer = await stack.enter_async_context(writing(one.client, "application"))
             await writer.append_and_wait(message(0), stored=True)
-            parts = [await written(one, batch(0), number, [large(number)]) for number in range(66)]
+            with patched([(attempt_writing, "SMALL_BYTES_MAX", 0)]):
+                parts = [await written(one, batch(0), at, [message(1 + at)]) for at in range(66)]
         original = LedgerChain.end
 
         async def end(self: LedgerChain, ledger_id: LedgerId, how: LogLedgerEnd) -> None:
@@ -184,4 +185,4 @@ async def test_of_two_publishers_at_once_the_other_may_have_put_a_settled_ledger
             assert (await one.publish(parts)).was_known
         record = await record_of(lab)
         assert (record.next_page, record.unended) == (1, ())
-        assert len(await payloads(one.client)) == 67
+        assert await payloads(one.client) == [b"message %d" % number for number in range(67)]
