@@ -438,6 +438,23 @@ async def test_an_attempt_holds_few_batches_however_large_its_partition_is(lab: 
 
 
 @played()
+async def test_what_two_append_to_an_attempt_at_once_comes_in_once(lab: Lab) -> None:
+    await create(lab)
+    async with querying(lab) as logs:
+        attempt = logs.attempt(batch(0), 0)
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(3):
+                many = [large(100 * number + at) for at in range(40)]
+                tasks.create_task(attempt.append_many(many))
+        assert (await logs.publish([await attempt.finish()])).messages == 120
+        found = [int(one.removesuffix(b"/")) for one in await payloads(logs.client)]
+        assert sorted(found) == [100 * number + at for number in range(3) for at in range(40)]
+        for number in range(3):
+            mine = [one for one in found if one // 100 == number]
+            assert mine == sorted(mine), "each caller's messages stay in order"
+
+
+@played()
 async def test_an_attempt_that_was_interrupted_while_it_wrote_is_over(lab: Lab) -> None:
     """Which of its batches are in the ledger is not known: none may be sent twice, or left out."""
     await create(lab)

@@ -14,6 +14,7 @@ An attempt whose write fails or is cancelled is over: it takes nothing more, and
 An attempt that dies, or is discarded, leaves a ledger that no manifest names: an orphan.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -81,6 +82,8 @@ class AttemptWriter:
         self._kept: list[bytes] = []
         self._kept_bytes = 0
         self._writer: Writer | None = None
+        #: Held while batches are sent: those of two callers must not cross.
+        self._sending = asyncio.Lock()
         self._messages = 0
         self._first_ms = 0
         self._last_ms = 0
@@ -182,6 +185,7 @@ class AttemptWriter:
             await locating.check_password(client, of.log, seen)
             record = await logs.claim_for_query(client.cluster, of.log, seen, of.run, _zone(client))
         claim = LogClaim(log_id=record.id, epoch=record.epoch, token=of.run.token)
+        self._check_open()
         self._claim = claim
         self._chain = LedgerChain(client, of.log, record, claim, batch=(of.run.query, of.batch))
 
@@ -192,8 +196,9 @@ class AttemptWriter:
         )
 
     async def _take(self, message: LogMessage, size_bytes: int) -> None:
-        if self._filling and not self._fits(1, size_bytes):
+        while self._filling and not self._fits(1, size_bytes):
             await self._end_batch()
+            self._check_open()
         self._filling.append(message)
         self._filling_bytes += size_bytes
 
@@ -203,7 +208,10 @@ class AttemptWriter:
         Nobody knows then which batches its ledger has. One that was sent again would come twice.
         """
         try:
-            await self._pack()
+            async with self._sending:
+                self._check_open()
+                if self._filling:
+                    await self._pack()
         except BaseException:
             self._is_over = True
             raise
