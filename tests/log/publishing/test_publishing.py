@@ -10,7 +10,6 @@ from tests.client.lab import Lab, played, policy
 from tests.log.logging_lab import (
     NAME,
     SHORT,
-    WallClock,
     create,
     message,
     numbers,
@@ -29,7 +28,7 @@ from tests.log.publishing.query_lab import (
 )
 from tests.simulation.patching import patched
 from zonekeeper.client.api.writer import Writer
-from zonekeeper.log.base.errors import BadBatch, LogDamaged, LogEnded, NotInLog
+from zonekeeper.log.base.errors import BadBatch, LogDamaged, NotInLog
 from zonekeeper.log.publishing.attempt_writing import IN_FLIGHT_MAX
 from zonekeeper.log.publishing.partitions import (
     SMALL_BYTES_MAX,
@@ -38,8 +37,7 @@ from zonekeeper.log.publishing.partitions import (
     IdlePartition,
     SmallPartition,
 )
-from zonekeeper.log.publishing.query_logs import QueryLogs
-from zonekeeper.log.sessions import locating, trimming
+from zonekeeper.log.sessions import locating
 from zonekeeper.metadata.cluster import restored
 from zonekeeper.metadata.cluster.restored import Restored
 from zonekeeper.metadata.formats import log_record_format
@@ -250,45 +248,6 @@ async def test_a_place_is_found_in_ledgers_with_a_manifest(lab: Lab) -> None:
 
 
 @played()
-async def test_a_time_is_found_behind_ledgers_whose_latest_message_was_trimmed(lab: Lab) -> None:
-    """A ledger's latest time may be that of an attempt before it, as tasks have many clocks."""
-    await create(lab)
-    wall = WallClock()
-    async with lab.client("query") as client:
-        logs = QueryLogs(client, wall)
-        parts = []
-        for partition, ms in enumerate([3_000, 1_000, 2_000]):
-            wall.ms = ms
-            many = [large(2 * partition), large(2 * partition + 1)]
-            parts.append(await written(logs, batch(0), partition, many))
-        await logs.publish(parts)
-        wall.ms = 4_000
-        await committed(logs, batch(1), 9)
-        reader = reader_of(client)
-        assert await reader.at_time(2_500) == await reader.at_sequence(0)
-        await trimming.to_sequence(client, NAME, await record_of(lab), 2)
-        assert await reader.at_time(2_500) == await reader.at_sequence(6), "none is left of 3,000"
-        assert await reader.at_time(1_500) == await reader.at_sequence(4)
-        assert await reader.at_time(4_001) is None
-        await trimming.to_time(client, NAME, await record_of(lab), 2_500)
-        assert await payloads(client) == [b"message 9"]
-
-
-@played()
-async def test_a_time_is_found_where_all_was_trimmed_up_to_a_manifest(lab: Lab) -> None:
-    await create(lab)
-    async with querying(lab) as logs:
-        await logs.publish([await written(logs, batch(0), 0, map(large, range(2)))])
-        await trimming.to_time(logs.client, NAME, await record_of(lab), 9_000)
-        assert [one.end.messages for one in (await record_of(lab)).ledgers if one.end] == [0]
-        await committed(logs, batch(1), 2, 3)
-        reader = reader_of(logs.client)
-        assert await reader.at_time(0) == await reader.at_sequence(2)
-        await trimming.to_time(logs.client, NAME, await record_of(lab), 1_000)
-        assert await payloads(logs.client) == [b"message 2", b"message 3"]
-
-
-@played()
 async def test_a_follower_goes_over_batches(lab: Lab) -> None:
     await create(lab)
     async with querying(lab) as logs, lab.client("reader") as client:
@@ -435,60 +394,6 @@ async def test_an_attempt_holds_few_batches_however_large_its_partition_is(lab: 
                 machine.doorway.release()
         await logs.publish([await attempt.finish()])
         assert await payloads(logs.client) == [b"0/"] * 8 + [b"1/"] * 100
-
-
-@played()
-async def test_what_two_append_to_an_attempt_at_once_comes_in_once(lab: Lab) -> None:
-    await create(lab)
-    async with querying(lab) as logs:
-        attempt = logs.attempt(batch(0), 0)
-        async with asyncio.TaskGroup() as tasks:
-            for number in range(3):
-                many = [large(100 * number + at) for at in range(40)]
-                tasks.create_task(attempt.append_many(many))
-        assert (await logs.publish([await attempt.finish()])).messages == 120
-        found = [int(one.removesuffix(b"/")) for one in await payloads(logs.client)]
-        assert sorted(found) == [100 * number + at for number in range(3) for at in range(40)]
-        for number in range(3):
-            mine = [one for one in found if one // 100 == number]
-            assert mine == sorted(mine), "each caller's messages stay in order"
-
-
-@played()
-async def test_an_attempt_that_was_interrupted_while_it_wrote_is_over(lab: Lab) -> None:
-    """Which of its batches are in the ledger is not known: none may be sent twice, or left out."""
-    await create(lab)
-    async with querying(lab) as logs:
-        attempt = logs.attempt(batch(0), 0)
-        await attempt.append_many([large(0)] * 8)
-        for machine in lab.machines.values():
-            machine.doorway.holding = True
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(5):
-                await attempt.append_many([large(1)] * 100)
-        for machine in lab.machines.values():
-            machine.doorway.release()
-        for again in (attempt.append(large(2)), attempt.append_many([large(2)]), attempt.finish()):
-            with pytest.raises(LogEnded):
-                await again
-        await attempt.discard()
-        await logs.publish([await written(logs, batch(0), 0, [large(3)])])
-        assert await payloads(logs.client) == [b"3/"]
-
-
-@played()
-async def test_an_attempt_that_was_interrupted_before_it_wrote_goes_on(lab: Lab) -> None:
-    await create(lab)
-    async with querying(lab) as logs:
-        attempt = logs.attempt(batch(0), 0)
-        async with asyncio.TaskGroup() as tasks:
-            taking = tasks.create_task(attempt.append(message(0)))
-            await asyncio.sleep(0)
-            taking.cancel()
-        assert taking.cancelled()
-        await attempt.append(message(1))
-        await logs.publish([await attempt.finish()])
-        assert await payloads(logs.client) == [b"message 1"]
 
 
 @played()
