@@ -35,7 +35,9 @@ def known_batches_are_not_looked_at() -> Sequence[Patch]:
 def a_publisher_claims_the_log() -> Sequence[Patch]:
     original = publishing._published
 
-    async def published(client: Client, whole: WholeBatch, made: list[LedgerId]) -> PublishedBatch:
+    async def published(
+        client: Client, whole: WholeBatch, tries: publishing._Tries
+    ) -> PublishedBatch:
         if whole.claim is not None:
             seen = await logs.find(client.cluster, whole.of.log)
             mark = log_record.LogWriterMark(token=whole.of.run.token, address=whole.of.run.token)
@@ -44,7 +46,7 @@ def a_publisher_claims_the_log() -> Sequence[Patch]:
                 seen = await logs.claim(client.cluster, whole.of.log, seen, mark)
             claim = dataclasses.replace(whole.claim, epoch=seen.epoch)
             whole = dataclasses.replace(whole, claim=claim)
-        return await original(client, whole, made)
+        return await original(client, whole, tries)
 
     return [(publishing, "_published", published)]
 
@@ -133,8 +135,10 @@ def the_batch_is_not_noted() -> Sequence[Patch]:
 def attempts_come_in_without_the_small_ones() -> Sequence[Patch]:
     original = publishing._published
 
-    async def published(client: Client, whole: WholeBatch, made: list[LedgerId]) -> PublishedBatch:
-        return await original(client, dataclasses.replace(whole, small=whole.small[1:]), made)
+    async def published(
+        client: Client, whole: WholeBatch, tries: publishing._Tries
+    ) -> PublishedBatch:
+        return await original(client, dataclasses.replace(whole, small=whole.small[1:]), tries)
 
     return [(publishing, "_published", published)]
 

@@ -1,21 +1,23 @@
 """What a query leaves behind is collected on proof; what could still be published is not."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 
 from tests.client.lab import Lab, played
-from tests.log.logging_lab import NAME, create, message, record_of
+from tests.log.logging_lab import NAME, create, message, record_of, writing
 from tests.log.publishing.query_lab import batch, committed, large, payloads, querying, written
 from tests.simulation.patching import patched
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.log.keeping.orphans import LogLedgerFate
-from zonekeeper.log.publishing import publishing
+from zonekeeper.log.publishing import attempt_writing, publishing
 from zonekeeper.log.publishing.partitions import AttemptEnd, BatchPart
 from zonekeeper.log.publishing.query_logs import QueryLogs
+from zonekeeper.log.sessions.chain import LedgerChain
 from zonekeeper.log.sessions.collecting import OrphanCollector
-from zonekeeper.metadata.formats.log_record import LogTaken
+from zonekeeper.metadata.formats.log_record import LogLedgerEnd, LogTaken
 from zonekeeper.metadata.ledgers import ledger_listing
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.placement.base.ids import LedgerId
@@ -157,3 +159,30 @@ async def test_of_two_publishers_at_once_one_counts_and_the_manifest_of_the_othe
         assert (await collected(one))[1] == sorted(made - part)
         await committed(one, batch(1), 2)
         assert await payloads(one.client) == [b"0/", b"1/", b"message 1", b"message 2"]
+
+
+@played()
+async def test_of_two_publishers_at_once_the_other_may_have_put_a_settled_ledger_into_a_page(
+    lab: Lab,
+) -> None:
+    """One has recovered what a writer left open, and the other notes that, and all the batch."""
+    await create(lab)
+    async with querying(lab) as one, querying(lab, "other") as other:
+        async with AsyncExitStack() as stack:
+            stack.enter_context(pytest.raises(LogTaken))
+            writer = await stack.enter_async_context(writing(one.client, "application"))
+            await writer.append_and_wait(message(0), stored=True)
+            with patched([(attempt_writing, "SMALL_BYTES_MAX", 0)]):
+                parts = [await written(one, batch(0), at, [message(1 + at)]) for at in range(66)]
+        original = LedgerChain.end
+
+        async def end(self: LedgerChain, ledger_id: LedgerId, how: LogLedgerEnd) -> None:
+            with patched([(LedgerChain, "end", original)]):
+                assert (await other.publish(parts)).messages == 66
+            await original(self, ledger_id, how)
+
+        with patched([(LedgerChain, "end", end)]):
+            assert (await one.publish(parts)).was_known
+        record = await record_of(lab)
+        assert (record.next_page, record.unended) == (1, ())
+        assert await payloads(one.client) == [b"message %d" % number for number in range(67)]

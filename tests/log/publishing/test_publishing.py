@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.client.lab import Lab, played
+from tests.client.lab import Lab, played, policy
 from tests.log.logging_lab import (
     NAME,
     SHORT,
@@ -26,6 +26,8 @@ from tests.log.publishing.query_lab import (
     querying,
     written,
 )
+from tests.simulation.patching import patched
+from zonekeeper.client.api.writer import Writer
 from zonekeeper.log.base.errors import BadBatch, LogDamaged, NotInLog
 from zonekeeper.log.publishing.attempt_writing import IN_FLIGHT_MAX
 from zonekeeper.log.publishing.partitions import (
@@ -36,13 +38,17 @@ from zonekeeper.log.publishing.partitions import (
     SmallPartition,
 )
 from zonekeeper.log.sessions import locating
+from zonekeeper.metadata.cluster import restored
+from zonekeeper.metadata.cluster.restored import Restored
 from zonekeeper.metadata.formats import log_record_format
-from zonekeeper.metadata.formats.log_record import LedgerTooLow, LogTaken
+from zonekeeper.metadata.formats.log_record import LedgerTooLow, LogRules, LogTaken
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.logs import log_queries, log_stamp
 from zonekeeper.metadata.logs import logs as stored_logs
 from zonekeeper.metadata.logs.log_queries import BadQueryIdError, QueryOver
+from zonekeeper.metadata.logs.logs import RestoredRootError
 from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.placement.base.quorums import Quorums
 
 
 @played()
@@ -285,6 +291,66 @@ async def test_an_attempt_whose_ledger_is_gone_or_otherwise_is_not_published(lab
             await logs.publish([part])
         assert not caught.value.retryable
         assert await record_of(lab) == before
+
+
+@played(bookies_in={"a": 1, "b": 1, "c": 1}, rules=policy(strict=False))
+async def test_a_batch_comes_in_with_the_minimum_of_quorums_when_a_bookie_is_missing(
+    lab: Lab,
+) -> None:
+    full, least = Quorums(ensemble=3, write=3, ack=2), Quorums(ensemble=2, write=2, ack=1)
+    await create(lab, LogRules(quorums=full, minimum=least, downgrade_after_ms=30_000))
+    async with querying(lab) as logs:
+        part = await written(logs, batch(0), 0, [message(0)])
+        await next(one for one in lab.machines.values() if one.location.zone == "c").crash()
+        await asyncio.sleep(20)
+        assert (await logs.publish([part])).messages == 1
+        last = (await record_of(lab)).ledgers[-1]
+        assert (await logs.client.metadata(last.id)).ensemble_size == 2
+        assert await payloads(logs.client) == [b"message 0"]
+
+
+@played()
+async def test_nothing_is_published_while_the_root_is_restored(lab: Lab) -> None:
+    """The record may be older than the log's ledgers: a batch would come in place of others."""
+    await create(lab)
+    async with querying(lab) as logs:
+        async with writing(logs.client, "application") as writer:
+            await writer.append_and_wait(message(0), stored=True)
+        part = await written(logs, batch(0), 0, [message(1)])
+        known = await record_of(lab)
+        cluster = logs.client.cluster
+        where = cluster.root.beside("restored")
+        before = [one async for one in logs.client.ledgers()]
+        await cluster.store.create(
+            where, restored.render(Restored(at_ms=1, high=1), cluster.instance)
+        )
+        with pytest.raises(RestoredRootError):
+            await logs.publish([part], limit_s=0)
+        assert await record_of(lab) == known
+        assert [one async for one in logs.client.ledgers()] == before
+        await cluster.store.delete(where, version=None)
+        await logs.publish([part])
+        assert await payloads(logs.client) == [b"message 0", b"message 1"]
+
+
+@played()
+async def test_nothing_is_published_once_the_root_is_marked_as_restored(lab: Lab) -> None:
+    """The mark is set while the publisher writes its manifest ledger."""
+    await create(lab)
+    async with querying(lab) as logs:
+        part = await written(logs, batch(0), 0, [message(1)])
+        known = await record_of(lab)
+        cluster = logs.client.cluster
+        mark = restored.render(Restored(at_ms=1, high=1), cluster.instance)
+        original = Writer.close
+
+        async def close(self: Writer, timeout: float | None = None) -> None:  # noqa: ASYNC109 as in the product
+            await original(self, timeout)
+            await cluster.store.create(cluster.root.beside("restored"), mark)
+
+        with patched([(Writer, "close", close)]), pytest.raises(RestoredRootError):
+            await logs.publish([part], limit_s=0)
+        assert await record_of(lab) == known
 
 
 @played()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metadata.logs.records_of_logs import CLAIM, FIRST, LOG_ID, NEW, ending, long
-from zonekeeper.metadata.formats import log_record
+from zonekeeper.metadata.formats import log_record, log_record_format
 from zonekeeper.metadata.formats.log_record import (
     LOST_RUNS_MAX,
     NEWEST_MAX,
@@ -238,10 +238,37 @@ def test_a_job_is_over_when_it_is_published_or_aborted() -> None:
         assert log_queries.never_comes(over, "q", 7)
         with pytest.raises(QueryOver):
             claimed(by_application(over), R2)
+        with pytest.raises(QueryOver):
+            claimed(over, R1)
     assert not log_queries.is_known(aborted, "q", 0)
-    unknown = log_queries.ended(record, LOG_ID, "another").record
-    assert unknown == record
     assert log_queries.ended(record, "ab" * 16, "q").record == record
+
+
+def test_a_job_that_was_aborted_before_it_claimed_the_log_claims_it_no_more() -> None:
+    record = claimed(NEW, R1)
+    late = QueryRun(query="late", run="x")
+    aborted = log_queries.ended(record, LOG_ID, "late").record
+
+    assert log_queries.ended(aborted, LOG_ID, "late").record == aborted
+    assert log_queries.ended(record, "ab" * 16, "late").record == record
+    assert log_queries.never_comes(aborted, "late", 0)
+    with pytest.raises(QueryOver):
+        claimed(aborted, late)
+    again = log_record_format.parse(log_record_format.render(aborted, "i"), "i")
+    assert again == aborted
+
+
+def test_a_job_that_never_claimed_makes_no_query_forgotten_that_goes_on() -> None:
+    record = claimed(NEW, R1)
+    for number in range(QUERIES_MAX - 1):
+        record = claimed(record, QueryRun(query=f"s{number}", run="x"))
+    assert len(record.queries) == QUERIES_MAX
+    assert log_queries.ended(record, LOG_ID, "late").record == record
+    over = log_queries.ended(record, LOG_ID, "s5").record
+    late = log_queries.ended(over, LOG_ID, "late").record
+    assert {one.query for one in late.queries} == {one.query for one in record.queries} - {"s5"} | {
+        "late"
+    }
 
 
 def test_what_never_comes_is_what_is_published_and_no_more() -> None:

@@ -10,9 +10,11 @@ travel in the part. A larger partition gets a ledger. Its id is above the log's 
 attempt below that could never come in. The attempt holds one batch that is filled, and at most
 ``IN_FLIGHT_MAX`` on their way, however large the partition is.
 
+An attempt whose write fails or is cancelled is over: it takes nothing more, and gives no part.
 An attempt that dies, or is discarded, leaves a ledger that no manifest names: an orphan.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -80,6 +82,8 @@ class AttemptWriter:
         self._kept: list[bytes] = []
         self._kept_bytes = 0
         self._writer: Writer | None = None
+        #: Held while batches are sent: those of two callers must not cross.
+        self._sending = asyncio.Lock()
         self._messages = 0
         self._first_ms = 0
         self._last_ms = 0
@@ -114,7 +118,7 @@ class AttemptWriter:
         """Close the attempt, and give the part for the publisher."""
         self._check_open()
         if self._filling:
-            await self._pack()
+            await self._end_batch()
         self._is_over = True
         if not self._messages:
             return IdlePartition(of=self._of, partition=self._partition, is_known=self._is_known)
@@ -160,8 +164,9 @@ class AttemptWriter:
     def _check_open(self) -> None:
         if self._is_over:
             raise LogEnded(
-                f"partition {self._partition} of batch {self._of.batch}: its attempt is over; "
-                "nothing was taken",
+                f"partition {self._partition} of batch {self._of.batch}: its attempt is over: it "
+                "was finished or discarded, or a write of it failed or was interrupted; nothing "
+                "was taken: write the partition in another attempt",
                 maybe_applied=False,
             )
 
@@ -180,6 +185,7 @@ class AttemptWriter:
             await locating.check_password(client, of.log, seen)
             record = await logs.claim_for_query(client.cluster, of.log, seen, of.run, _zone(client))
         claim = LogClaim(log_id=record.id, epoch=record.epoch, token=of.run.token)
+        self._check_open()
         self._claim = claim
         self._chain = LedgerChain(client, of.log, record, claim, batch=(of.run.query, of.batch))
 
@@ -190,10 +196,25 @@ class AttemptWriter:
         )
 
     async def _take(self, message: LogMessage, size_bytes: int) -> None:
-        if self._filling and not self._fits(1, size_bytes):
-            await self._pack()
+        while self._filling and not self._fits(1, size_bytes):
+            await self._end_batch()
+            self._check_open()
         self._filling.append(message)
         self._filling_bytes += size_bytes
+
+    async def _end_batch(self) -> None:
+        """Pack the batch that is filled. A failure, or a cancellation, ends the attempt.
+
+        Nobody knows then which batches its ledger has. One that was sent again would come twice.
+        """
+        try:
+            async with self._sending:
+                self._check_open()
+                if self._filling:
+                    await self._pack()
+        except BaseException:
+            self._is_over = True
+            raise
 
     async def _pack(self) -> None:
         """End the batch that is filled; keep it, or send it."""

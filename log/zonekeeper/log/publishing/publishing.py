@@ -14,7 +14,7 @@ the last step is lost, the record says what became of it. A publisher that dies 
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base import boundary
@@ -27,7 +27,12 @@ from zonekeeper.log.publishing import retrying
 from zonekeeper.log.publishing.partitions import MANY_ATTEMPTS, AttemptEnd, WholeBatch
 from zonekeeper.log.sessions.chain import LedgerChain
 from zonekeeper.metadata.formats import log_record
-from zonekeeper.metadata.formats.log_record import LogClaim, LogLedgerEnd, LogRecord
+from zonekeeper.metadata.formats.log_record import (
+    IllegalLogChange,
+    LogClaim,
+    LogLedgerEnd,
+    LogRecord,
+)
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.logs import log_queries, logs
 from zonekeeper.metadata.logs.log_queries import Publication, PublishedLedger
@@ -49,6 +54,16 @@ class PublishedBatch:
     ledgers: int = 0
     #: The log had the batch before, so nothing of these parts came in.
     was_known: bool = False
+
+
+@dataclass(slots=True)
+class _Tries:
+    """What the tries of one call have in common."""
+
+    #: The manifest ledgers of this call.
+    made: list[LedgerId] = field(default_factory=list)
+    #: One for all tries: it knows since when full quorums cannot be had. None: no try needed it.
+    chain: LedgerChain | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +92,18 @@ async def publish(client: Client, whole: WholeBatch, limit_s: float) -> Publishe
             whole.of.run.query,
             len(whole.attempts),
         )
-    made: list[LedgerId] = []
+    tries = _Tries()
 
     async def once() -> PublishedBatch:
         with boundary.translated(f"publishing into log {name}"):
             try:
-                return await _published(client, whole, made)
-            except (LogDamaged, client_errors.NoSuchLedger):
-                # Once the batch is known, or the log is taken, its ledgers may be collected.
+                return await _published(client, whole, tries)
+            except (LogDamaged, IllegalLogChange, client_errors.NoSuchLedger):
+                # Once the batch is known, or the log is taken, its ledgers may be collected. And
+                # the ledger that this publisher settles may be in a page.
                 record = await logs.find(client.cluster, name)
                 if log_queries.is_known(record, whole.of.run.query, whole.of.batch):
-                    return await _result(client, whole, record, made)
+                    return await _result(client, whole, record, tries.made)
                 if whole.claim is not None:
                     log_record.check_claim(record, whole.claim)
                 raise
@@ -95,12 +111,12 @@ async def publish(client: Client, whole: WholeBatch, limit_s: float) -> Publishe
     return await retrying.until_done(once, name, limit_s)
 
 
-async def _published(client: Client, whole: WholeBatch, made: list[LedgerId]) -> PublishedBatch:
-    """Publish once. ``made``: the manifest ledgers of this call."""
+async def _published(client: Client, whole: WholeBatch, tries: _Tries) -> PublishedBatch:
+    """Publish once."""
     of, cluster = whole.of, client.cluster
     record = await logs.find(cluster, of.log)
     if log_queries.is_known(record, of.run.query, of.batch) and _is_same(record, whole.claim):
-        return await _result(client, whole, record, made)
+        return await _result(client, whole, record, tries.made)
     if whole.claim is None or whole.is_known:
         raise BadBatch(
             f"log {of.log}: a task found batch {of.batch} of query {of.run.query} in it and wrote "
@@ -109,11 +125,16 @@ async def _published(client: Client, whole: WholeBatch, made: list[LedgerId]) ->
             "batch again"
         )
     log_record.check_claim(record, whole.claim)
+    # An older record may name this claim, and lack batches that came in under it.
+    await logs.check_unrestored(cluster, of.log)
     await together(_check_attempt(client, one) for one in whole.attempts)
     _check_ids(whole, record)
-    chain = LedgerChain(client, of.log, record, whole.claim, batch=(of.run.query, of.batch))
+    if tries.chain is None:
+        named = (of.run.query, of.batch)
+        tries.chain = LedgerChain(client, of.log, record, whole.claim, batch=named)
+    chain = tries.chain
     await chain.settle()
-    manifest = await _manifest_ledger(chain, whole, whole.claim, made)
+    manifest = await _manifest_ledger(chain, whole, whole.claim, tries.made)
     publication = Publication(
         run=of.run,
         batch=of.batch,
@@ -122,7 +143,7 @@ async def _published(client: Client, whole: WholeBatch, made: list[LedgerId]) ->
         is_job=of.is_job,
     )
     record = await logs.publish(cluster, of.log, whole.claim, publication)
-    return await _result(client, whole, record, made)
+    return await _result(client, whole, record, tries.made)
 
 
 def _is_same(record: LogRecord, claim: LogClaim | None) -> bool:

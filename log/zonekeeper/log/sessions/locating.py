@@ -210,11 +210,19 @@ async def by_time(client: Client, name: str, record: LogRecord, wall_ms: int) ->
     )
     if ledger is None:
         return None
-    found = await _first(client, name, record, ledger, lambda batch: batch.wall_ms < wall_ms)
-    if found is None:
-        return None
-    found_id = MessageId(ledger.id, found[0], 0)
-    return found_id if record.start is None else max(found_id, record.start)
+    # The latest time of the first ledgers may be that of a message which was trimmed. Then all
+    # that they have is older, and the message is in a ledger behind them, if there is one.
+    async with aclosing(logs.ledgers(client.cluster, name, record, ledger.id)) as every:
+        async for one in every:
+            if one.sequence is None:
+                return None
+            if one.end is not None and (one.end.last_ms < wall_ms or not one.end.messages):
+                continue
+            found = await _first(client, name, record, one, lambda batch: batch.wall_ms < wall_ms)
+            if found is not None:
+                found_id = MessageId(one.id, found[0], 0)
+                return found_id if record.start is None else max(found_id, record.start)
+    return None
 
 
 def trimmed(name: str, record: LogRecord, what: str) -> LogTrimmed:

@@ -155,7 +155,7 @@ class LogQuery:
     """A query that writes the log batch by batch, in runs; a job is a query of one batch."""
 
     query: str
-    #: The run that claimed the log last.
+    #: The run that claimed the log last; empty: a job that was aborted before any run did.
     run: str
     #: Runs before that one, oldest first: each held the log and lost it, and claims it no more.
     lost_runs: tuple[str, ...] = ()

@@ -129,11 +129,11 @@ def claimed(
 ) -> LogChange:
     """Give the log to a run of a query that saw it at an epoch, or find that the run has it."""
     log_record.check_whole(record, log_id)
-    if record.writer is not None and record.writer.token == run.token:
-        return LogChange(record=record)
     known = of(record, run.query)
     if known is not None and known.is_over:
         raise over(run.query)
+    if record.writer is not None and record.writer.token == run.token:
+        return LogChange(record=record)
     if known is not None and run.run in (known.run, *known.lost_runs):
         raise log_record.taken(record)
     if record.epoch != seen_epoch:
@@ -186,12 +186,21 @@ def published(record: LogRecord, claim: LogClaim, publication: Publication) -> L
 
 
 def ended(record: LogRecord, log_id: str, query: str) -> LogChange:
-    """Note that a job is over without a batch; of a query that the record does not know nothing."""
+    """Note that a job is over without a batch.
+
+    A job that the record does not know is noted, too: a late task of it would claim the log from
+    whoever has it. That forgets other jobs that are over, and no query that goes on.
+    """
     known = of(record, query)
-    if record.id != log_id or known is None:
+    if record.id != log_id:
         return LogChange(record=record)
-    queries = tuple(replace(one, is_over=True) if one is known else one for one in record.queries)
-    return LogChange(record=replace(record, queries=queries))
+    if known is not None:
+        noted = (replace(one, is_over=True) if one is known else one for one in record.queries)
+        return LogChange(record=replace(record, queries=tuple(noted)))
+    if len(record.queries) >= QUERIES_MAX and not any(one.is_over for one in record.queries):
+        return LogChange(record=record)
+    never_ran = LogQuery(query=query, run="", is_over=True)
+    return LogChange(record=replace(record, queries=_used(record, never_ran)))
 
 
 def found(record: LogRecord, run: QueryRun, batch: int, *, is_job: bool) -> LogRecord:

@@ -172,9 +172,15 @@ async def claim_for_query(
 async def publish(
     cluster: Cluster, name: str, claim: LogClaim, publication: Publication
 ) -> LogRecord:
-    """Bring a batch of a query into a log; a batch that is known already changes nothing."""
+    """Bring a batch of a query into a log; a batch that is known already changes nothing.
+
+    While the root is marked as restored no batch comes in (``check_unrestored``).
+    """
     return await _change(
-        cluster, name, lambda record: log_queries.published(record, claim, publication)
+        cluster,
+        name,
+        lambda record: log_queries.published(record, claim, publication),
+        alongside=partial(_unrestored, cluster, name),
     )
 
 
@@ -362,13 +368,22 @@ async def make_folder(cluster: Cluster, folder: str) -> None:
     )
 
 
-async def _unrestored(cluster: Cluster, name: str) -> Sequence[Check]:
+async def check_unrestored(cluster: Cluster, name: str) -> None:
+    """Raise ``RestoredRootError`` while the root is marked as restored.
+
+    A writer that runs finds that the record lacks its ledger. Who knows nothing of the log's
+    ledgers, as one that claims it, or publishes into it, must ask this.
+    """
     if await restored.read(cluster) is not None:
         raise RestoredRootError(
             f"{cluster} was set back to an older state, so log {name} may have later ledgers "
             "than its record says, and is not opened for writing: see `zonekeeper metadata "
             "restored`; nothing was changed"
         )
+
+
+async def _unrestored(cluster: Cluster, name: str) -> Sequence[Check]:
+    await check_unrestored(cluster, name)
     return ()
 
 
