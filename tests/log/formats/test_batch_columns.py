@@ -1,15 +1,14 @@
 """A batch that is made of columns is the batch that the same messages make."""
 
 from array import array
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.log.batching import EVERYTHING, MESSAGES, PACKERS
+from tests.log.batching import EVERYTHING, MESSAGES, PACKERS, columns, values
 from zonekeeper.log.formats import batch_columns, batches
-from zonekeeper.log.formats.batch_columns import HeaderColumns, MessageColumns, ValueColumn
+from zonekeeper.log.formats.batch_columns import HeaderColumns, MessageColumns
 from zonekeeper.log.formats.batches import BODY_BYTES_MAX, MESSAGES_MAX
 from zonekeeper.log.formats.messages import (
     HEADER_NAME_BYTES_MAX,
@@ -19,34 +18,6 @@ from zonekeeper.log.formats.messages import (
 )
 
 WALL = 1_700_000_000_000
-
-
-def values(many: Sequence[bytes], before: bytes = b"") -> ValueColumn:
-    """Give a column; ``before``: bytes of a value that is cut off, as in a slice of Arrow."""
-    offsets = array("i", [len(before)])
-    for one in many:
-        offsets.append(offsets[-1] + len(one))
-    data = memoryview(before + b"".join(many) + b"behind")
-    return ValueColumn(offsets=offsets, lengths=array("I", map(len, many)), data=data)
-
-
-def columns(many: Sequence[LogMessage], before: bytes = b"") -> MessageColumns:
-    keys = [one.key for one in many]
-    headers = [pair for one in many for pair in one.headers]
-    ends = array("i", [0])
-    for one in many:
-        ends.append(ends[-1] + len(one.headers))
-    return MessageColumns(
-        payloads=values([one.payload for one in many], before),
-        has_key=bytes(key is not None for key in keys),
-        keys=values([key or b"" for key in keys], before),
-        headers=HeaderColumns(
-            ends=ends,
-            counts=array("I", [len(one.headers) for one in many]),
-            names=values([name.encode() for name, _ in headers], before),
-            values=values([value for _, value in headers], before),
-        ),
-    )
 
 
 def made(of: MessageColumns, aim: int) -> list[bytes]:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from zonekeeper.client.base.errors import NoSuchLedger, Unauthorized
+from zonekeeper.metadata.formats.log_record import LogTaken
 from zonekeeper.placement.base.fields import InvalidFieldsError
 from zonekeeper.placement.base.troubles import Trouble
 
@@ -27,6 +28,7 @@ _ADVICE: Final = {
     NoSuchLedger: "`zonekeeper ledger list` shows those that are there",
     Unauthorized: 'give a file with the password: .option("passwordFile", "/path"), or in SQL '
     "SELECT ... FROM t WITH (passwordFile = '/path')",
+    LogTaken: "a query takes it when it is started again",
 }
 
 
@@ -44,14 +46,18 @@ NotWritten.__module__ = "zonekeeper.pipeline"
 
 
 @contextmanager
-def told(kind: type[NotRead | NotWritten] = NotRead) -> Iterator[None]:
-    """Turn a trouble of the block into one of a kind, which Spark shows in one line."""
+def told(kind: type[NotRead | NotWritten] = NotRead, about: str = "") -> Iterator[None]:
+    """Turn a trouble of the block into one of a kind, which Spark shows in one line.
+
+    ``about``: what the block deals with; it stands before a message that does not name it.
+    """
     try:
         yield
     except (Trouble, OSError) as error:
         if _in_worker():
             os.environ[HIDE_TRACEBACK] = "1"
-        said = kind(line_of(error))
+        line = line_of(error)
+        said = kind(line if about in line else f"{about}: {line}")
         if isinstance(error, Trouble):
             said.retryable, said.maybe_applied = error.retryable, error.maybe_applied
         raise said from None

@@ -83,7 +83,7 @@ class LogJobWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[RecordBatch]) -> PartWritten:
         """Write a partition, on an executor."""
-        with one_line.told(NotWritten):
+        with one_line.told(NotWritten, f"log {self._options.log}"):
             run = QueryRun(query=self._job, run="1")
             of = QueryBatch(log=self._options.log, run=run, batch=0, is_job=True)
             return PartWritten(
@@ -92,12 +92,12 @@ class LogJobWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish all partitions in one step."""
-        with one_line.told(NotWritten):
+        with one_line.told(NotWritten, f"log {self._options.log}"):
             part_writing.published(self._options, _parts(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Note that nothing of this job comes into the log any more."""
-        with one_line.told(NotWritten):
+        with one_line.told(NotWritten, f"log {self._options.log}"):
             part_writing.ended(self._options, self._job)
 
 
@@ -109,7 +109,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[RecordBatch]) -> PartWritten:
         """Write a partition of a micro-batch, on an executor."""
-        with one_line.told(NotWritten):
+        with one_line.told(NotWritten, f"log {self._options.log}"):
             task = _task()
             of = batch_of(self._options.log, task)
             return PartWritten(
@@ -118,7 +118,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's
         """Publish a micro-batch in one step; one that the log has already is discarded."""
-        with one_line.told(NotWritten):
+        with one_line.told(NotWritten, f"log {self._options.log}"):
             parts = _parts(messages)
             check_batch(parts, batchId)
             part_writing.published(self._options, parts)
