@@ -75,8 +75,9 @@ class MessageColumns:
 
     def __post_init__(self) -> None:
         assert (self.has_key is None) == (self.keys is None)
-        for one in (self.keys, self.has_key, self.headers and self.headers.counts):
-            assert one is None or len(one) == len(self)
+        for keys in (self.keys, self.has_key):
+            assert keys is None or len(keys) == len(self)
+        assert self.headers is None or len(self.headers.counts) == len(self)
 
     def __len__(self) -> int:
         return len(self.payloads)
