@@ -1,6 +1,7 @@
 """What the sink decides by itself: which batch a task writes, and what is refused."""
 
 import pickle
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +58,15 @@ def test_jobs_have_ids_of_their_own_and_a_message_can_be_sent() -> None:
     assert pickle.loads(pickle.dumps(one)).__dict__ == one.__dict__
     part = PartWritten(IdlePartition(of=OF, partition=2))
     assert pickle.loads(pickle.dumps(part)) == part
+
+
+@pytest.fixture(autouse=True)
+def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The clients that a test asks for end with it."""
+    kept = worker_client.KeptClients()
+    monkeypatch.setattr(worker_client, "_KEPT", kept)
+    yield
+    kept.close()
 
 
 @pytest.fixture
@@ -155,6 +165,20 @@ def test_the_rows_of_a_task_are_its_part_in_their_order(options: SinkOptions) ->
     writer = record(options).writer
     assert writer is not None
     assert writer.token == OF.run.token
+
+
+def test_a_job_and_a_stream_write_what_they_are(
+    options: SinkOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {QUERY: "q", RUN: "r", BATCH: "4"}
+    monkeypatch.setattr(TaskContext, "_taskContext", task(given))  # as a worker has it
+
+    of_job = log_sink.LogJobWriter(options, "job-1").write(iter([rows(b"1")])).part
+    run = QueryRun(query="job-1", run="1")
+    assert of_job.of == QueryBatch(log="a/b", run=run, batch=0, is_job=True)
+    of_stream = LogStreamWriter(options).write(iter([rows(b"1")])).part
+    assert of_stream.of == OF
+    assert of_job.partition == of_stream.partition == 2
 
 
 def test_rows_that_no_log_takes_are_named(options: SinkOptions) -> None:

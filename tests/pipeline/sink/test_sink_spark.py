@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow
 import pytest
 from pyspark.errors import (
     AnalysisException,
@@ -14,8 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.pipeline.dying_sink import DyingSink
+from zonekeeper.client.api.blocking import Client
 from zonekeeper.log.api.blocking import BlockingLogs
-from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.log.formats.messages import BadMessageError, LogMessage
+from zonekeeper.log.publishing.partitions import QueryBatch
+from zonekeeper.metadata.logs.log_queries import QueryRun
+from zonekeeper.pipeline.sink import part_writing, sink_options
 
 pytestmark = pytest.mark.spark
 
@@ -110,7 +115,7 @@ def refused(ask: Callable[[], object]) -> str:
 
 
 def test_what_no_log_takes_is_refused_before_it_moves(
-    spark: SparkSession, cluster_address: str, write: Write, logs: BlockingLogs
+    spark: SparkSession, cluster_address: str, write: Write, logs: BlockingLogs, tmp_path: Path
 ) -> None:
     logs.create("sunk/refused")
     rows = spark.range(20).selectExpr("CAST(id AS string) AS payload")
@@ -140,6 +145,31 @@ def test_what_no_log_takes_is_refused_before_it_moves(
     # A job that failed holds up nobody.
     write(rows, "sunk/refused")
     assert len(content(logs, "sunk/refused")) == 20
+    (tmp_path / "other").write_text("another")
+    assert "has another password" in refused(
+        lambda: write(rows, "sunk/refused", passwordFile=str(tmp_path / "other"))
+    )
+
+
+def test_an_attempt_that_fails_leaves_no_ledger(
+    cluster_address: str, writing: Client, logs: BlockingLogs
+) -> None:
+    logs.create("sunk/failing")
+    options = sink_options.parse({"metadata": cluster_address, "log": "sunk/failing"})
+    of = QueryBatch(log="sunk/failing", run=QueryRun(query="q", run="r"), batch=0)
+    large, null = (
+        pyarrow.RecordBatch.from_pydict({"payload": pyarrow.array([one], pyarrow.binary())})
+        for one in (b"x" * 300_000, None)
+    )
+    before = list(writing.ledgers())
+
+    with pytest.raises(BadMessageError, match="in rows 1 to 1"):
+        part_writing.written(options, of, 0, [large, null])
+    assert list(writing.ledgers()) == before
+    part = part_writing.written(options, of, 0, [large])
+    assert len(list(writing.ledgers())) == len(before) + 1
+    assert part_writing.published(options, [part]).messages == 1
+    assert part_writing.published(options, [part]).was_known
 
 
 Start = Callable[..., StreamingQuery]
