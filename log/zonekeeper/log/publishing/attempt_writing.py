@@ -113,7 +113,10 @@ class AttemptWriter:
                 self._filling_bytes += size
 
     async def append_columns(self, columns: MessageColumns) -> None:
-        """Take messages in order, which come as columns, without a step for each of them."""
+        """Take messages in order, which come as columns, without a step for each of them.
+
+        After a ``BadMessageError`` those before the bad one may be taken: discard the attempt.
+        """
         await self._begin()
         if self._is_known:
             return
