@@ -1,12 +1,15 @@
 """Batches for tests: messages drawn, and batches changed on purpose."""
 
 import struct
+from array import array
+from collections.abc import Sequence
 from typing import Final
 
 import google_crc32c
 from hypothesis import strategies as st
 
 from zonekeeper.log.formats import batches
+from zonekeeper.log.formats.batch_columns import HeaderColumns, MessageColumns, ValueColumn
 from zonekeeper.log.formats.batches import Packing
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.packing import packers
@@ -51,3 +54,31 @@ def resummed(raw: bytes) -> bytes:
 
 def u32(value: int) -> bytes:
     return struct.pack(">I", value)
+
+
+def values(many: Sequence[bytes], before: bytes = b"") -> ValueColumn:
+    """Give a column; ``before``: bytes of a value that is cut off, as in a slice of Arrow."""
+    offsets = array("i", [len(before)])
+    for one in many:
+        offsets.append(offsets[-1] + len(one))
+    data = memoryview(before + b"".join(many) + b"behind")
+    return ValueColumn(offsets=offsets, lengths=array("I", map(len, many)), data=data)
+
+
+def columns(many: Sequence[LogMessage], before: bytes = b"") -> MessageColumns:
+    keys = [one.key for one in many]
+    headers = [pair for one in many for pair in one.headers]
+    ends = array("i", [0])
+    for one in many:
+        ends.append(ends[-1] + len(one.headers))
+    return MessageColumns(
+        payloads=values([one.payload for one in many], before),
+        has_key=bytes(key is not None for key in keys),
+        keys=values([key or b"" for key in keys], before),
+        headers=HeaderColumns(
+            ends=ends,
+            counts=array("I", [len(one.headers) for one in many]),
+            names=values([name.encode() for name, _ in headers], before),
+            values=values([value for _, value in headers], before),
+        ),
+    )

@@ -10,6 +10,7 @@ from zonekeeper.metadata.stores import settings as of_cluster
 from zonekeeper.operator.run import settings as of_operator
 from zonekeeper.pipeline.planning import job_options as of_jobs
 from zonekeeper.pipeline.reading import options as of_pipeline
+from zonekeeper.pipeline.sink import sink_options as of_sink
 from zonekeeper.placement.base.settings import Setting
 from zonekeeper.replication.run import settings as of_autorecovery
 
@@ -36,6 +37,7 @@ PAGES = [
     ("zones.md", [row(one) for one in of_autorecovery.SETTINGS]),
     ("operator.md", [row(one) for one in of_operator.SETTINGS]),
     ("pipeline.md", [row_of_spark(one) for one in of_pipeline.SETTINGS]),
+    ("pipeline.md", [row_of_spark(of_sink.LOG)]),
     ("pipeline-jobs.md", [row_of_job(one) for one in OF_JOBS]),
     ("shell.md", [row(one) for one in (of_cluster.METADATA, of_cluster.CLUSTER_ID)]),
 ]

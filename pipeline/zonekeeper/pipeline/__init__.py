@@ -1,25 +1,33 @@
 """Spark: ledgers and logs as frames and streams, and jobs over a whole cluster. The front door.
 
-``LedgerSource`` is the data source. Each job is a function that gives a DataFrame, and a command
-(``python -m zonekeeper.pipeline``). A name is imported when it is first used. So the command can
-say in one line that Spark is not installed.
+``LedgerSource`` is the data source, which is the sink, too. Each job is a function that gives a
+DataFrame, and a command (``python -m zonekeeper.pipeline``). A name is imported when it is first
+used. So the command can say in one line that Spark is not installed.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from zonekeeper.pipeline.base.one_line import NotRead
+    from zonekeeper.pipeline.base.one_line import NotRead, NotWritten
     from zonekeeper.pipeline.jobs.placement_audit import placement_audit
     from zonekeeper.pipeline.jobs.replica_audit import replica_audit
     from zonekeeper.pipeline.jobs.zone_report import zone_report
     from zonekeeper.pipeline.source.data_source import LedgerSource
 
-__all__ = ("LedgerSource", "NotRead", "placement_audit", "replica_audit", "zone_report")
+__all__ = (
+    "LedgerSource",
+    "NotRead",
+    "NotWritten",
+    "placement_audit",
+    "replica_audit",
+    "zone_report",
+)
 
 _HOMES: Final = {
     "LedgerSource": "zonekeeper.pipeline.source.data_source",
     "NotRead": "zonekeeper.pipeline.base.one_line",
+    "NotWritten": "zonekeeper.pipeline.base.one_line",
     "placement_audit": "zonekeeper.pipeline.jobs.placement_audit",
     "replica_audit": "zonekeeper.pipeline.jobs.replica_audit",
     "zone_report": "zonekeeper.pipeline.jobs.zone_report",

@@ -9,6 +9,7 @@ import pytest
 
 from zonekeeper import pipeline
 from zonekeeper.client.base.errors import NoSuchLedger, Unauthorized
+from zonekeeper.metadata.formats.log_record import LogTaken
 from zonekeeper.pipeline.base import one_line
 from zonekeeper.pipeline.reading import options
 from zonekeeper.placement.base.fields import InvalidFieldsError
@@ -41,6 +42,26 @@ def test_a_trouble_is_one_line_with_what_to_do(error: Exception, line: str) -> N
 
     assert line in said
     assert "\n" not in said
+
+
+def test_a_write_says_what_it_is_about_and_what_a_retry_may_do() -> None:
+    trouble = Trouble("lost")
+    trouble.retryable, trouble.maybe_applied = True, True
+    with (
+        pytest.raises(pipeline.NotWritten) as refused,
+        one_line.told(one_line.NotWritten, "log a/b"),
+    ):
+        raise trouble
+    assert str(refused.value) == "log a/b: lost"
+    assert refused.value.retryable
+    assert refused.value.maybe_applied
+
+    with (
+        pytest.raises(pipeline.NotWritten, match=r"\Athere is no log a/b\Z"),
+        one_line.told(one_line.NotWritten, "log a/b"),
+    ):
+        raise Trouble("there is no log a/b")
+    assert "when it is started again" in told(LogTaken("the log is at epoch 3"))
 
 
 def test_several_faults_are_one_line_and_counted() -> None:

@@ -118,18 +118,18 @@ def test_two_queries_on_one_view_and_a_union_of_two_filters(
     spark: SparkSession, cluster_address: str, read: Read
 ) -> None:
     spark.sql(
-        f"CREATE OR REPLACE TEMPORARY VIEW seen USING zonekeeper OPTIONS "
+        f"CREATE OR REPLACE TEMPORARY VIEW log_seen USING zonekeeper OPTIONS "
         f"(metadata '{cluster_address}', log '{NAME}', from 'sequence:10', to 'sequence:19')"
     )
 
     def ask(text: str) -> list[int]:
         return sorted(row[0] for row in spark.sql(text).collect())
 
-    assert ask("SELECT sequence FROM seen WHERE sequence = 13") == [13]
-    assert ask("SELECT count(*) FROM seen") == [10]
+    assert ask("SELECT sequence FROM log_seen WHERE sequence = 13") == [13]
+    assert ask("SELECT count(*) FROM log_seen") == [10]
     assert ask(
-        "SELECT sequence FROM seen WHERE sequence = 13 UNION ALL "
-        "SELECT sequence FROM seen WHERE sequence = 15"
+        "SELECT sequence FROM log_seen WHERE sequence = 13 UNION ALL "
+        "SELECT sequence FROM log_seen WHERE sequence = 15"
     ) == [13, 15]
     frame = read(to="sequence:99")
     assert frame.where("sequence < 5").union(frame.where("sequence >= 95")).count() == 10

@@ -257,8 +257,8 @@ def test_s176_a_ledger_is_a_table_of_sql(
     def ask(text: str) -> list[tuple[object, ...]]:
         return [tuple(row) for row in spark.sql(text).collect()]
 
-    ask(f"CREATE TEMPORARY VIEW seen USING zonekeeper OPTIONS ({given}, last '1')")
-    assert ask("SELECT max(entry) FROM seen") == [(1,)]
+    ask(f"CREATE TEMPORARY VIEW two_seen USING zonekeeper OPTIONS ({given}, last '1')")
+    assert ask("SELECT max(entry) FROM two_seen") == [(1,)]
     ask(f"CREATE TABLE kept USING zonekeeper OPTIONS ({given}) COMMENT 'c'")
     try:
         assert ask("SELECT count(*), max(entry) FROM kept") == [(3, 2)]

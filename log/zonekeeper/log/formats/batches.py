@@ -61,9 +61,10 @@ assert _START.size + _SUMMED.size == HEADER_BYTES
 _LENGTH_BYTES: Final = 4
 _KEY_BYTES: Final = 5
 _COUNT_BYTES: Final = 2
-_HEADER_BYTES: Final = 6
+#: The bytes of lengths of a header.
+HEADER_LENGTHS_BYTES: Final = 6
 #: Of a message without headers, at most.
-_PLAIN_BYTES: Final = _LENGTH_BYTES + _KEY_BYTES + _COUNT_BYTES
+PLAIN_BYTES: Final = _LENGTH_BYTES + _KEY_BYTES + _COUNT_BYTES
 
 #: The type code of offsets.
 _INT32: Final = "i"
@@ -174,19 +175,24 @@ def size_bytes(message: LogMessage) -> int:
     """
     if type(message.payload) is not bytes or type(message.key) not in _KEY_KINDS:
         messages.check_kinds(message)
-    size = _PLAIN_BYTES + len(message.payload)
+    size = PLAIN_BYTES + len(message.payload)
     if message.key is not None:
         size += len(message.key)
     if message.headers:
         names = messages.header_names(message)
-        size += sum(map(len, names)) + _HEADER_BYTES * len(names)
+        size += sum(map(len, names)) + HEADER_LENGTHS_BYTES * len(names)
         size += sum(len(value) for _, value in message.headers)
     if size > BODY_BYTES_MAX:
-        raise BadMessageError(
-            f"a message of {size} bytes with its key, headers and lengths; the limit is "
-            f"{BODY_BYTES_MAX}: split it"
-        )
+        raise too_large(size)
     return size
+
+
+def too_large(size: int) -> BadMessageError:
+    """Give the error for a message that no batch can hold."""
+    return BadMessageError(
+        f"a message of {size} bytes with its key, headers and lengths; the limit is "
+        f"{BODY_BYTES_MAX}: split it"
+    )
 
 
 def total_bytes(many: Sequence[LogMessage]) -> int | None:
@@ -201,7 +207,7 @@ def total_bytes(many: Sequence[LogMessage]) -> int | None:
     if set(map(type, payloads)) - {bytes} or not _KEY_KINDS.issuperset(map(type, keys)):
         return None
     lengths = sum(map(len, payloads)) + sum(map(len, filter(None, keys)))
-    return _PLAIN_BYTES * len(many) + lengths
+    return PLAIN_BYTES * len(many) + lengths
 
 
 def build(
@@ -216,18 +222,31 @@ def build(
 
     A body that does not become smaller is not packed. Raises ``BadMessageError``.
     """
-    assert 1 <= len(many) <= MESSAGES_MAX
-    assert 0 <= place <= PLACE_MAX - len(many)
-    assert 0 <= wall_ms <= PLACE_MAX
     flags, parts = _body(many)
     body = b"".join(parts)
-    assert len(body) <= BODY_BYTES_MAX
-    packed = body
+    smaller = None
     if packing is not Packing.NONE:
         packed = (packers or {})[packing].pack(body)
-    if len(packed) >= len(body):
-        packing, packed = Packing.NONE, body
-    summed = _SUMMED.pack(len(many), place, wall_ms, len(body)) + packed
+        smaller = (packing, packed) if len(packed) < len(body) else None
+    return enclosed(flags, body, smaller, count=len(many), place=place, wall_ms=wall_ms)
+
+
+def enclosed(
+    flags: BatchFlags,
+    body: bytes,
+    packed: tuple[Packing, bytes] | None = None,
+    *,
+    count: int,
+    place: int,
+    wall_ms: int,
+) -> bytes:
+    """Write a batch whose body has the columns of the flags; None: the body is not packed."""
+    assert 1 <= count <= MESSAGES_MAX
+    assert 0 <= place <= PLACE_MAX - count
+    assert 0 <= wall_ms <= PLACE_MAX
+    assert len(body) <= BODY_BYTES_MAX
+    packing, stored = (Packing.NONE, body) if packed is None else packed
+    summed = _SUMMED.pack(count, place, wall_ms, len(body)) + stored
     crc = checksums.value(summed)
     return _START.pack(MAGIC, VERSION, packing, flags, crc) + summed
 

@@ -47,9 +47,7 @@ def check_kinds(message: LogMessage) -> None:
 def header_names(message: LogMessage) -> list[bytes]:
     """Give the names of the headers as they are stored; raises ``BadMessageError``."""
     if len(message.headers) > HEADERS_MAX:
-        raise BadMessageError(
-            f"a message with {len(message.headers)} headers; the limit is {HEADERS_MAX}"
-        )
+        raise too_many_headers(len(message.headers))
     names = []
     for header in message.headers:
         name = _name(header)
@@ -59,12 +57,30 @@ def header_names(message: LogMessage) -> list[bytes]:
             raise BadMessageError(
                 f"the name {name!r} of a header cannot be written as UTF-8"
             ) from error
-        if len(raw) > HEADER_NAME_BYTES_MAX:
-            raise BadMessageError(
-                f"the name of a header has {len(raw)} bytes; the limit is {HEADER_NAME_BYTES_MAX}"
-            )
+        _check_length(raw)
         names.append(raw)
     return names
+
+
+def check_stored_name(raw: bytes) -> None:
+    """Refuse the name of a header that did not come as a str, unless a reader would take it."""
+    _check_length(raw)
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        raise BadMessageError(f"the name {_short(raw)} of a header is not UTF-8") from error
+
+
+def too_many_headers(count: int) -> BadMessageError:
+    """Give the error for a message with more than ``HEADERS_MAX`` headers."""
+    return BadMessageError(f"a message with {count} headers; the limit is {HEADERS_MAX}")
+
+
+def _check_length(raw: bytes) -> None:
+    if len(raw) > HEADER_NAME_BYTES_MAX:
+        raise BadMessageError(
+            f"the name of a header has {len(raw)} bytes; the limit is {HEADER_NAME_BYTES_MAX}"
+        )
 
 
 def _name(header: object) -> str:

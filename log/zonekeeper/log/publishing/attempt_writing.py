@@ -18,6 +18,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from zonekeeper.client.api.client import Client
@@ -25,7 +26,8 @@ from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import boundary
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base.errors import BadBatch, LogEnded
-from zonekeeper.log.formats import batches, openings
+from zonekeeper.log.formats import batch_columns, batches, openings
+from zonekeeper.log.formats.batch_columns import MessageColumns
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.formats.openings import AttemptOpening
 from zonekeeper.log.publishing import retrying
@@ -113,6 +115,20 @@ class AttemptWriter:
             else:
                 self._filling += portion
                 self._filling_bytes += size
+
+    async def append_columns(self, columns: MessageColumns) -> None:
+        """Take messages in order, which come as columns, without a step for each of them.
+
+        After a ``BadMessageError`` those before the bad one may be taken: discard the attempt.
+        """
+        await self._begin()
+        if self._is_known:
+            return
+        columns.check_headers()
+        if self._filling:
+            await self._pack()
+        for first, end in columns.cuts(BATCH_BYTES_AIM):
+            await self._keep(end - first, partial(batch_columns.build, columns, first, end))
 
     async def finish(self) -> BatchPart:
         """Close the attempt, and give the part for the publisher."""
@@ -219,11 +235,15 @@ class AttemptWriter:
     async def _pack(self) -> None:
         """End the batch that is filled; keep it, or send it."""
         many, self._filling, self._filling_bytes = self._filling, [], 0
+        await self._keep(len(many), partial(batches.build, many))
+
+    async def _keep(self, count: int, build: Callable[..., bytes]) -> None:
+        """Take a batch; ``build`` makes it with its place and its time."""
         self._last_ms = max(self._last_ms, self._wall_ms())
         if not self._messages:
             self._first_ms = self._last_ms
-        raw = batches.build(many, place=self._messages, wall_ms=self._last_ms)
-        self._messages += len(many)
+        raw = build(place=self._messages, wall_ms=self._last_ms)
+        self._messages += count
         self._kept.append(raw)
         self._kept_bytes += len(raw)
         if self._writer is None and self._kept_bytes <= SMALL_BYTES_MAX:

@@ -11,6 +11,7 @@ from zonekeeper.client.api import loop_thread
 from zonekeeper.client.api.loop_objects import LoopObject
 from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.log.formats.batch_columns import MessageColumns
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.publishing import query_logs, retrying
 from zonekeeper.log.publishing.attempt_writing import AttemptWriter
@@ -60,6 +61,10 @@ class BlockingAttempt(LoopObject):
         """Take messages in order; one trip to the loop for all of them."""
         given = list(many)
         self._calls.do(lambda: self._attempt.append_many(given))
+
+    def append_columns(self, columns: MessageColumns) -> None:
+        """Take messages in order, which come as columns."""
+        self._calls.do(lambda: self._attempt.append_columns(columns))
 
     def finish(self) -> BatchPart:
         """Close the attempt, and give the part for the publisher."""

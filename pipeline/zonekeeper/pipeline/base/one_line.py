@@ -1,11 +1,11 @@
-"""Troubles of a read, told to the person who runs the query in one line.
+"""Troubles of a read or a write, told to the person who runs the query in one line.
 
 Spark shows the text that its Python worker makes of an exception: a traceback of many frames, and
 at the end the message. For a trouble the frames say nothing, as the message says what was wrong,
-where, and what to do. So a trouble leaves this source as ``NotRead``, and the worker is told to
-leave the traceback out: Spark's own variable says so, and is looked at when the exception is
-reported. A worker that has reported an exception ends, so no other query is touched. A bug of ours
-keeps its traceback.
+where, and what to do. So a trouble leaves the source as ``NotRead``, and the sink as
+``NotWritten``. The worker is told to leave the traceback out: Spark's own variable says so, and is
+looked at when the exception is reported. A worker that has reported an exception ends, so no other
+query is touched. A bug of ours keeps its traceback.
 
 This says nothing about what the JVM writes to its own log.
 """
@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from zonekeeper.client.base.errors import NoSuchLedger, Unauthorized
+from zonekeeper.metadata.formats.log_record import LogTaken
 from zonekeeper.placement.base.fields import InvalidFieldsError
 from zonekeeper.placement.base.troubles import Trouble
 
@@ -27,6 +28,7 @@ _ADVICE: Final = {
     NoSuchLedger: "`zonekeeper ledger list` shows those that are there",
     Unauthorized: 'give a file with the password: .option("passwordFile", "/path"), or in SQL '
     "SELECT ... FROM t WITH (passwordFile = '/path')",
+    LogTaken: "a query takes it when it is started again",
 }
 
 
@@ -34,19 +36,31 @@ class NotRead(Trouble):
     """The ledger cannot be read as requested; the message is one line."""
 
 
+class NotWritten(Trouble):
+    """The log cannot be written as requested; the message is one line."""
+
+
 # Spark shows the full name of the class before the message: the name by which it is imported.
 NotRead.__module__ = "zonekeeper.pipeline"
+NotWritten.__module__ = "zonekeeper.pipeline"
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Turn a trouble of the block into ``NotRead``, which Spark shows in one line."""
+def told(kind: type[NotRead | NotWritten] = NotRead, about: str = "") -> Iterator[None]:
+    """Turn a trouble of the block into one of a kind, which Spark shows in one line.
+
+    ``about``: what the block deals with; it stands before a message that does not name it.
+    """
     try:
         yield
     except (Trouble, OSError) as error:
         if _in_worker():
             os.environ[HIDE_TRACEBACK] = "1"
-        raise NotRead(line_of(error)) from None
+        line = line_of(error)
+        said = kind(line if about in line else f"{about}: {line}")
+        if isinstance(error, Trouble):
+            said.retryable, said.maybe_applied = error.retryable, error.maybe_applied
+        raise said from None
 
 
 def line_of(error: Trouble | OSError) -> str:

@@ -1,4 +1,4 @@
-"""The data source ``zonekeeper``: ledgers, or a log, as a DataFrame.
+"""The data source ``zonekeeper``: ledgers, or a log, as a DataFrame; and a sink into a log.
 
 Spark finds it by its name: the module ``pyspark_zonekeeper`` is installed with this package. Spark
 creates the source and plans in processes beside the driver, and reads in workers on the executors.
@@ -6,7 +6,8 @@ Only options and slices go from one to the other. The tasks of a worker share a 
 
 What is read is fixed when it is planned, so a task that runs again gives the same rows. The source
 takes no filters from Spark; ``options`` says why. ``tables`` says how the options of a table in SQL
-get here, and ``one_line`` how a trouble gets to the person.
+get here, and ``one_line`` how a trouble gets to the person. What is written is the matter of the
+room ``sink``.
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from zonekeeper.pipeline.base import one_line
 from zonekeeper.pipeline.reading import options, tables
 from zonekeeper.pipeline.reading.columns import RecordBatch
 from zonekeeper.pipeline.reading.options import ReadOptions
+from zonekeeper.pipeline.sink import log_sink
+from zonekeeper.pipeline.sink.log_sink import LogJobWriter, LogStreamWriter
 from zonekeeper.pipeline.source import planning
 from zonekeeper.pipeline.source.stream_reader import LogStreamReader, RefusedStream
 from zonekeeper.pipeline.source.task_batches import columns_of, connected, task_batches
@@ -61,6 +64,14 @@ class LedgerSource(DataSource):
         except Trouble as error:
             return RefusedStream(error)
         return LogStreamReader(wanted, log, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> LogJobWriter:
+        """Give a writer of rows into a log; refuse what cannot be written before any row moves."""
+        return log_sink.of_job(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LogStreamWriter:  # noqa: N802 Spark's
+        """Give a writer of a stream into a log."""
+        return log_sink.of_stream(self.options, schema, overwrite=overwrite)
 
 
 class LedgerReader(DataSourceReader):

@@ -1,0 +1,1 @@
+"""The way of rows into a log: each batch of a query once."""
