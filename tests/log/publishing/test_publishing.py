@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tests.client.lab import Lab, played, policy
-from tests.log.batching import columns
 from tests.log.logging_lab import (
     NAME,
     SHORT,
@@ -30,7 +29,6 @@ from tests.log.publishing.query_lab import (
 from tests.simulation.patching import patched
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.log.base.errors import BadBatch, LogDamaged, NotInLog
-from zonekeeper.log.formats.messages import BadMessageError, LogMessage
 from zonekeeper.log.publishing.attempt_writing import IN_FLIGHT_MAX
 from zonekeeper.log.publishing.partitions import (
     SMALL_BYTES_MAX,
@@ -493,50 +491,3 @@ async def test_a_part_is_small_up_to_its_bound(lab: Lab) -> None:
             assert is_small == (size < SMALL_BYTES_MAX)
             if isinstance(part, SmallPartition):
                 assert sum(map(len, part.batches)) <= SMALL_BYTES_MAX
-
-
-@played()
-async def test_columns_and_messages_come_in_their_order_also_in_a_ledger(lab: Lab) -> None:
-    await create(lab)
-    async with querying(lab) as logs:
-        for number, count in enumerate((1, 4)):  # a small partition, and one of a ledger
-            attempt = logs.attempt(batch(number), 0)
-            await attempt.append(message(100))
-            await attempt.append_columns(columns([message(101), message(102)]))
-            await attempt.append_columns(columns([large(one) for one in range(count)]))
-            await attempt.append(message(103))
-            part = await attempt.finish()
-            assert isinstance(part, AttemptEnd)
-            assert part.messages == 4 + count
-            await logs.publish([part])
-        small = logs.attempt(batch(2), 0)
-        await small.append_columns(columns([message(7), message(8)]))
-        await logs.publish([await small.finish()])
-        again = logs.attempt(batch(2, run="r2"), 0)
-        await again.append_columns(columns([message(9)]))
-        assert await again.finish() == IdlePartition(
-            of=batch(2, run="r2"), partition=0, is_known=True
-        )
-
-        plain = [bytes(message(one).payload) for one in (100, 101, 102, 103, 7, 8)]
-        assert await payloads(logs.client) == [
-            *plain[:3],
-            b"0/",
-            plain[3],
-            *plain[:3],
-            *(b"%d/" % one for one in range(4)),
-            *plain[3:],
-        ]
-
-
-@played()
-async def test_a_header_that_no_reader_takes_is_refused_before_it_is_kept(lab: Lab) -> None:
-    await create(lab)
-    bad = columns([LogMessage(payload=b"", headers=(("ok", b""),))])
-    assert bad.headers is not None
-    names = replace(bad.headers.names, data=memoryview(b"\xff\xff"))
-    async with querying(lab) as logs:
-        attempt = logs.attempt(batch(0), 0)
-        with pytest.raises(BadMessageError, match="not UTF-8"):
-            await attempt.append_columns(replace(bad, headers=replace(bad.headers, names=names)))
-        assert isinstance(await attempt.finish(), IdlePartition)
