@@ -18,7 +18,7 @@ from zonekeeper.log.formats.messages import BadMessageError
 from zonekeeper.log.publishing.partitions import IdlePartition, QueryBatch, SmallPartition
 from zonekeeper.log.publishing.publishing import PublishedBatch
 from zonekeeper.metadata.formats.log_record import LogRecord
-from zonekeeper.metadata.logs.log_queries import QueryRun
+from zonekeeper.metadata.logs.log_queries import QueryOver, QueryRun
 from zonekeeper.pipeline.base import worker_client
 from zonekeeper.pipeline.base.one_line import NotWritten
 from zonekeeper.pipeline.reading.columns import RecordBatch
@@ -188,13 +188,21 @@ def test_rows_that_no_log_takes_are_named(options: SinkOptions) -> None:
 
 def test_a_failed_job_is_over(options: SinkOptions) -> None:
     job = log_sink.LogJobWriter(options, "job-1")
-    job.abort([None])  # nothing of it was written
-    assert record(options).queries == ()
-
     of = QueryBatch(log="a/b", run=QueryRun(query="job-1", run="1"), batch=0, is_job=True)
     part_writing.written(options, of, 0, [rows(b"1")])
     job.abort([None])
     assert [(one.query, one.is_over) for one in record(options).queries] == [("job-1", True)]
+
+
+def test_a_job_that_failed_before_it_wrote_is_over_for_its_late_tasks_too(
+    options: SinkOptions,
+) -> None:
+    log_sink.LogJobWriter(options, "job-1").abort([None])
+    assert [(one.query, one.is_over) for one in record(options).queries] == [("job-1", True)]
+    of = QueryBatch(log="a/b", run=QueryRun(query="job-1", run="1"), batch=0, is_job=True)
+    with pytest.raises(QueryOver):
+        part_writing.written(options, of, 0, [rows(b"1")])
+    assert record(options).writer is None
 
 
 def test_an_abort_that_cannot_be_noted_hides_no_error(options: SinkOptions) -> None:
