@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from zonekeeper.log.formats import texts
+from zonekeeper.log.formats.texts import TEXT_BYTES_MAX
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError
 from zonekeeper.metadata.formats.message_ids import LONG_MAX
 from zonekeeper.placement.base.ids import EntryId, LedgerId
@@ -30,9 +32,9 @@ from zonekeeper.wire.formats import checksums
 
 MAGIC: Final = b"ZKLM"
 VERSION: Final = 1
+_WHERE: Final = "a manifest"
 #: No batch of a query has more attempts.
 ATTEMPTS_MAX: Final = 2_000
-TEXT_BYTES_MAX: Final = 1_000
 
 _START: Final = struct.Struct(">4sBBHI")
 _SUMMED_FROM: Final = _START.size
@@ -99,8 +101,8 @@ def parse(raw: bytes) -> Manifest:
     if any(one.ledger >= other.ledger for one, other in pairwise(attempts)):
         raise _bad(Flaw.INCONSISTENT, "the ids of its attempts do not ascend")
     return Manifest(
-        query=_text(raw[_TEXTS_FROM:run_from]),
-        run=_text(raw[run_from:attempts_from]),
+        query=texts.parse(raw[_TEXTS_FROM:run_from], _WHERE),
+        run=texts.parse(raw[run_from:attempts_from], _WHERE),
         batch=batch,
         is_job=bool(bits & _JOB),
         messages=messages,
@@ -138,14 +140,5 @@ def _named(numbers: tuple[int, int, int, int]) -> NamedAttempt:
     )
 
 
-def _text(raw: bytes) -> str:
-    if not 0 < len(raw) <= TEXT_BYTES_MAX:
-        raise _bad(Flaw.OUT_OF_RANGE, f"a text of {len(raw)} bytes; the limit is {TEXT_BYTES_MAX}")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise _bad(Flaw.BAD_TEXT, f"a text is not UTF-8: {error}") from error
-
-
 def _bad(flaw: Flaw, detail: str) -> MalformedError:
-    return MalformedError(flaw, f"a manifest: {detail}")
+    return MalformedError(flaw, f"{_WHERE}: {detail}")

@@ -31,14 +31,16 @@ import struct
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
+from zonekeeper.log.formats import texts
+from zonekeeper.log.formats.texts import TEXT_BYTES_MAX
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnsupportedError
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.wire.formats import checksums
 
 MAGIC: Final = b"ZKLO"
 VERSION: Final = 1
+_WHERE: Final = "an opening entry"
 LOG_ID_BYTES: Final = 16
-TEXT_BYTES_MAX: Final = 1_000
 #: No opening entry is longer.
 OPENING_BYTES_MAX: Final = 4_096
 
@@ -141,7 +143,7 @@ def parse(raw: bytes) -> LogOpening:
         return ChainedOpening(
             log_id=log_id,
             epoch=epoch,
-            name=_text(raw[_REST_FROM + _BEFORE.size :]),
+            name=texts.parse(raw[_REST_FROM + _BEFORE.size :], _WHERE),
             sequence=sequence,
             before=_before(ledger, last_entry),
         )
@@ -154,8 +156,8 @@ def parse(raw: bytes) -> LogOpening:
     return AttemptOpening(
         log_id=log_id,
         epoch=epoch,
-        name=_text(raw[query_from + size :]),
-        query=_text(_piece(raw, query_from, size)),
+        name=texts.parse(raw[query_from + size :], _WHERE),
+        query=texts.parse(_piece(raw, query_from, size), _WHERE),
         batch=batch,
         partition=partition,
     )
@@ -174,10 +176,10 @@ def _manifest(raw: bytes, log_id: bytes, epoch: int, sequence: int) -> ManifestO
     return ManifestOpening(
         log_id=log_id,
         epoch=epoch,
-        name=_text(raw[query_from + size :]),
+        name=texts.parse(raw[query_from + size :], _WHERE),
         sequence=sequence,
         before=_before(ledger, last_entry),
-        query=_text(_piece(raw, query_from, size)),
+        query=texts.parse(_piece(raw, query_from, size), _WHERE),
         batch=batch,
     )
 
@@ -221,14 +223,5 @@ def _before(ledger: int, last_entry: int) -> Predecessor | None:
     return Predecessor(ledger=LedgerId(ledger), last_entry=EntryId(last_entry))
 
 
-def _text(raw: bytes) -> str:
-    if not 0 < len(raw) <= TEXT_BYTES_MAX:
-        raise _bad(Flaw.OUT_OF_RANGE, f"a text of {len(raw)} bytes; the limit is {TEXT_BYTES_MAX}")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise _bad(Flaw.BAD_TEXT, f"a text is not UTF-8: {error}") from error
-
-
 def _bad(flaw: Flaw, detail: str) -> MalformedError:
-    return MalformedError(flaw, f"an opening entry: {detail}")
+    return MalformedError(flaw, f"{_WHERE}: {detail}")
