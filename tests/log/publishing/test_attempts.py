@@ -1,4 +1,4 @@
-"""An attempt gives each message once, whoever calls it at once, and whatever interrupts a call."""
+"""An attempt gives each message once: calls may come at once, and a call may be interrupted."""
 
 import asyncio
 from dataclasses import replace
