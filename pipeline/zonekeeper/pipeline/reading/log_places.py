@@ -5,9 +5,9 @@ sequence, and ``2026-11-27T03:00:00Z`` a time. A time without an offset is UTC.
 """
 
 import re
-from datetime import UTC, datetime
 from typing import Final
 
+from zonekeeper.log.api import moments
 from zonekeeper.metadata.formats import message_ids
 from zonekeeper.metadata.formats.message_ids import LONG_MAX, BadMessageIdError
 from zonekeeper.pipeline.reading.wanted import AtSequence, AtTime, ReadEdge, ReadPlace
@@ -32,20 +32,7 @@ def parse(text: str) -> ReadPlace:
             raise ValueError(f"is not the id of a message; write {FORMS}") from None
     if _NUMBER.fullmatch(text):
         raise ValueError(f"is no place in a log; write sequence:{text} for a sequence")
-    wall_ms = _wall_ms(text)
+    wall_ms = moments.wall_ms(text)
     if wall_ms is None:
         raise ValueError(f"is no place in a log; write {FORMS}")
     return AtTime(wall_ms)
-
-
-def _wall_ms(text: str) -> int | None:
-    if "-" not in text:
-        return None
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    wall_ms = round(when.timestamp() * 1_000)
-    return wall_ms if wall_ms >= 0 else None

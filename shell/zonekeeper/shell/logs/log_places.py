@@ -7,11 +7,11 @@ and ``2026-11-27T03:00:00Z`` a time. A time without an offset is UTC.
 import enum
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 import click
 
+from zonekeeper.log.api import moments
 from zonekeeper.log.api.log_reader import LogReader
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats import message_ids
@@ -63,7 +63,7 @@ class PlaceParameter(click.ParamType[LogPlace]):
                 return message_ids.parse(text)
             except BadMessageIdError as error:
                 self.fail(str(error), param, ctx)
-        wall_ms = _wall_ms(text)
+        wall_ms = moments.wall_ms(text)
         if wall_ms is None:
             words = "".join(f"{edge}, " for edge in self._edges)
             self.fail(f"{text[:80]!r} is no place in a log: write {words}{_FORMS}", param, ctx)
@@ -132,16 +132,3 @@ async def sequence_of(reader: LogReader, place: LogPlace) -> int:
             return place
         case LogEdge():
             raise AssertionError("an end of a log is no place to trim to")
-
-
-def _wall_ms(text: str) -> int | None:
-    if "-" not in text:
-        return None
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    wall_ms = round(when.timestamp() * 1_000)
-    return wall_ms if wall_ms >= 0 else None
