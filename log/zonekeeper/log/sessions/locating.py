@@ -132,8 +132,12 @@ async def batch_of_log(ledger: LogLedger, reader: Reader, entry_id: EntryId) -> 
 
 def is_manifest(ledger: LogLedger, entry_id: EntryId, raw: bytes) -> bool:
     """Is an entry the manifest that ends a ledger? Anywhere else there is none."""
-    ends = ledger.end is not None and ledger.end.last_entry == entry_id
-    return ends and manifests.is_manifest(raw)
+    return is_last_manifest(None if ledger.end is None else ledger.end.last_entry, entry_id, raw)
+
+
+def is_last_manifest(last: EntryId | None, entry_id: EntryId, raw: bytes) -> bool:
+    """The same, where the ledger's last entry is known; None: it has no end."""
+    return entry_id == last and manifests.is_manifest(raw)
 
 
 async def opening_of(reader: Reader) -> LogOpening:

@@ -18,7 +18,6 @@ from zonekeeper.client.api.reader import ReadBatch
 from zonekeeper.client.base import boundary
 from zonekeeper.client.base import errors as client_errors
 from zonekeeper.log.base.errors import LogDamaged
-from zonekeeper.log.formats import manifests
 from zonekeeper.log.formats.batches import MessageBatch
 from zonekeeper.log.sessions import locating
 from zonekeeper.pipeline.base.worker_client import KeptClient
@@ -87,7 +86,7 @@ def piece_of(span: LogSpan, part: EntrySlice, entry: Entry) -> MessagePiece | No
 
 def batch_in(part: EntrySlice, entry: Entry) -> MessageBatch | None:
     """Give the batch of an entry; None: it is the manifest that ends its ledger."""
-    if entry.entry_id == part.ends_at and manifests.is_manifest(entry.payload):
+    if locating.is_last_manifest(part.ends_at, entry.entry_id, entry.payload):
         return None
     return locating.parsed(part.ledger, entry.entry_id, entry.payload)
 
