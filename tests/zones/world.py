@@ -93,7 +93,7 @@ class World:
     faults: Counter[str]
     #: What processes that were killed had moved.
     _moved_before: int = 0
-    #: How many records of each zone there were when bookies were last started.
+    #: How many records of a zone there were when its bookies were last started, or went on.
     _recorded: dict[ZoneName, int] = field(default_factory=dict)
 
     # ── what is done to it ──
@@ -126,6 +126,8 @@ class World:
             self.bookies.freeze(name)
 
     def thaw_zone(self, zone: ZoneName) -> None:
+        """Let a zone go on; what it is from now on is seen, too, however short it lasts."""
+        self._recorded[zone] = len(self.gates.zones[zone])
         for name in self.members(zone):
             self.bookies.thaw(name)
 
@@ -222,7 +224,7 @@ class World:
     async def zone_is(
         self, zone: ZoneName, *states: Observation, permission: Permission | None = None
     ) -> ZoneRecord:
-        """Wait until a zone is seen so, now or since bookies were last started; give its record."""
+        """Wait until a zone is seen so, now or since its bookies came back; give its record."""
         found: list[ZoneRecord] = []
         begin = self._recorded.pop(zone, None)
 
