@@ -105,6 +105,8 @@ def test_what_placement_refuses_is_not_stored_and_without_the_webhook_it_is_and_
     cannot = is_refused(clusters, "good", bookiesPerZone=1, image="zonekeeper:0.1.0", **ILLEGAL)
     assert "spec.policy" in cannot
     assert clusters.condition("good", "Legal")["status"] == "True"
+    with pytest.raises(OSError, match=r"cannot be deleted while there are clusters"):
+        clusters.lab.kubectl("delete", "crd", "bookieclusters.zonekeeper.io", "--dry-run=server")
     clusters.delete("good")
 
     webhook.stop()

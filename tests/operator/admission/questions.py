@@ -24,3 +24,23 @@ def response(answered: bytes) -> Json:
     assert found["response"]["uid"] == "question-1"
     told: Json = found["response"]
     return told
+
+
+def end_of_definition(
+    name: str = "bookieclusters.zonekeeper.io", operation: str = "DELETE"
+) -> bytes:
+    """Give the question before a definition is deleted."""
+    request = {
+        "uid": "question-1",
+        "operation": operation,
+        "name": name,
+        "resource": {
+            "group": "apiextensions.k8s.io",
+            "version": "v1",
+            "resource": "customresourcedefinitions",
+        },
+        "object": None,
+        "oldObject": {"kind": "CustomResourceDefinition", "metadata": {"name": name}},
+    }
+    said = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return json.dumps(said).encode()

@@ -100,6 +100,8 @@ RESOURCES: Final[tuple[tuple[Json, tuple[Json, ...]], ...]] = (
     (_resource(built=True, onDelete="Delete", held=True), (LEGAL,)),
     (_resource(built=True, held=True), (LEGAL,)),
     (_resource(built=True, storage={"size": "9Gi"}), (LEGAL,)),
+    (_resource(built=True, paused=True), (LEGAL,)),
+    (_resource(built=True, onDelete="Delete", paused=True, held=True, leaving=True), (LEGAL,)),
     (_resource(built=False, **REFUSED), ()),
     (_resource(built=True, onDelete="Delete", **REFUSED), ()),
     (_resource(built=True, held=True, onDelete="Delete", **REFUSED), (EARLIER, LEGAL)),

@@ -9,10 +9,11 @@ from tests.operator.plan import small_world
 from tests.operator.plan.small_world import Scene
 from tests.support.checkout_root import ROOT
 from zonekeeper.operator.kubernetes.api import Json
-from zonekeeper.operator.plan import marking, planning, stages
+from zonekeeper.operator.plan import marking, pausing, planning, stages
 from zonekeeper.operator.plan.plans import Release, TurnPlan
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
+from zonekeeper.operator.roots import roots
 
 #: Where the shell keeps the runbooks; the operator imports no shell.
 RUNBOOKS = ROOT / "shell" / "zonekeeper" / "shell" / "runbooks"
@@ -68,7 +69,8 @@ def test_the_first_stage_that_is_not_settled_decides_and_later_ones_are_not_aske
             assert len(said) == len(fold)
         assert outcome == said[-1]
 
-        marks = () if scene.observed.leaving else stages.actions_of(marking.stage(case))
+        still = scene.observed.leaving or pausing.is_paused(scene.observed)
+        marks = () if still else stages.actions_of(marking.stage(case))
         decided = outcome.actions if isinstance(outcome, Act) else ()
         assert plan.actions == decided + marks
         if isinstance(outcome, Waiting):
@@ -113,16 +115,19 @@ def test_both_hold_in_the_whole_small_world() -> None:
 
 
 def test_a_removal_lets_go_or_says_what_it_waits_for() -> None:
-    for _, plan in removed():
+    for scene, plan in removed():
         released = [item for item in conditions(plan) if item["type"] == "Released"]
         if plan.actions == (Release(),):
             assert released == []
         else:
             assert plan.waits_for is not None
-            assert [item["message"] for item in released] == [
-                f"{plan.waits_for.why}; "
-                "to keep what is left, and let the resource go, set onDelete: Retain"
-            ]
+            (message,) = [item["message"] for item in released]
+            assert message.startswith(plan.waits_for.why)
+            assert message.endswith(
+                "; to keep what is left, and let the resource go, set onDelete: Retain"
+            )
+            is_away = isinstance(scene.observed.root, roots.Unreachable)
+            assert message.count("zonekeeper.io/force-delete=") == is_away
 
 
 def test_what_is_decided_again_from_the_same_view_says_nothing_new() -> None:

@@ -164,3 +164,51 @@ async def test_what_is_no_question_is_refused() -> None:
     world = World()
     with pytest.raises(BadReviewError):
         await Reviewer(world.kubernetes, world.open_for_operator).answer(b"{}")
+
+
+async def ended(world: World, body: bytes, *namespaces: str) -> Json:
+    reviewer = Reviewer(world.kubernetes, world.open_for_operator, namespaces=namespaces)
+    return questions.response(await reviewer.answer(body))
+
+
+async def test_the_definition_is_not_deleted_while_there_is_a_cluster() -> None:
+    world = await settled()
+    refused = await ended(world, questions.end_of_definition())
+    assert refused["allowed"] is False
+    assert f"{SPACE}/{NAME}" in refused["status"]["message"]
+    assert "kubectl delete bkc" in refused["status"]["message"]
+
+    elsewhere = await ended(world, questions.end_of_definition(), "another-space")
+    assert elsewhere["allowed"] is True
+    assert (await ended(world, questions.end_of_definition(), "another-space", SPACE))[
+        "allowed"
+    ] is False
+
+    world.delete()
+    await world.settle()
+    assert await ended(world, questions.end_of_definition()) == {
+        "uid": "question-1",
+        "allowed": True,
+    }
+
+
+async def test_other_definitions_and_edits_of_this_one_are_not_refused() -> None:
+    world = await settled()
+    for body in (
+        questions.end_of_definition("others.example.com"),
+        questions.end_of_definition(operation="UPDATE"),
+    ):
+        assert (await ended(world, body))["allowed"] is True
+
+
+async def test_a_definition_goes_with_a_warning_where_clusters_cannot_be_seen() -> None:
+    world = await settled()
+
+    def refuse(verb: str, kind: ObjectKind) -> None:
+        raise KubernetesError(503, "the API server is busy")
+
+    world.kubernetes.disturb = refuse
+    told = await ended(world, questions.end_of_definition())
+    assert told["allowed"] is True
+    assert "were not seen" in told["warnings"][0]
+    assert "busy" in told["warnings"][0]

@@ -303,6 +303,7 @@ OF_B = ("log-b-0", "log-b-1")
 #: The pod of an autorecovery process.
 REPAIRER = "log-c-autorecovery-5d8f-0"
 KEEPING = (
+    Trouble(predicate=P.ACTS_PAUSED, begin=editing(paused=True), end=editing(paused=False)),
     Trouble(
         predicate=P.REFUSED,
         begin=editing(policy={"quorums": {"ack": 4}}),
@@ -399,6 +400,12 @@ REMOVING = (
         leaving=True,
     ),
     Trouble(predicate=P.STILL_REGISTERED, begin=linger, end=end_sessions, leaving=True),
+    Trouble(
+        predicate=P.ACTS_PAUSED,
+        begin=editing(paused=True),
+        end=editing(paused=False),
+        leaving=True,
+    ),
     Trouble(predicate=P.UNREACHABLE, begin=cut_off, end=connect, leaving=True),
 )
 

@@ -1,6 +1,7 @@
 """An ``AdmissionReview``, as the API server asks it and as it is answered. Pure.
 
-The API server sends the resource as it would stand, and for an update also as it stands. The answer
+The API server sends the resource as it would stand, and for an update also as it stands. It asks,
+too, before the definition of the resources is deleted. The answer
 carries the uid of the question. Only what the operator reads is checked here: a question that
 cannot be read is refused as a bad request, and with ``failurePolicy: Ignore`` the API server then
 goes on as if it had not asked.
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
+from zonekeeper.operator.cluster import crd
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.placement.base.troubles import Refusal
 
@@ -37,6 +39,8 @@ class Review:
     resource: Json | None
     #: The resource as it stands; None: there is none.
     before: Json | None
+    #: The definition of the resources is deleted, and with it every resource.
+    ends_definition: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +69,19 @@ def parse(body: bytes) -> Review:
     request = data.get("request")
     if not isinstance(request, dict) or not isinstance(request.get("uid"), str):
         raise BadReviewError("request.uid: is required")
+    operation = str(request.get("operation"))
+    if _is_of_definitions(request):
+        ends = operation == "DELETE" and request.get("name") == crd.definition()["metadata"]["name"]
+        return Review(
+            uid=request["uid"],
+            operation=operation,
+            resource=None,
+            before=None,
+            ends_definition=ends,
+        )
     return Review(
         uid=request["uid"],
-        operation=str(request.get("operation")),
+        operation=operation,
         resource=_resource(request, "object"),
         before=_resource(request, "oldObject"),
     )
@@ -86,6 +100,14 @@ def render(review: Review, answer: AdmissionAnswer) -> bytes:
         told = (one.replace("\n", " ")[:WARNING_CHARS_MAX] for one in answer.warnings)
         response["warnings"] = list(told)[:WARNINGS_MAX]
     return json.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response}).encode()
+
+
+def _is_of_definitions(request: Json) -> bool:
+    asked = request.get("resource")
+    if not isinstance(asked, dict):
+        return False
+    found = (asked.get("group"), asked.get("resource"))
+    return found == ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 def _resource(request: Json, part: str) -> Json | None:

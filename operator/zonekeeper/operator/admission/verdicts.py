@@ -9,14 +9,16 @@ going: those that leave the spec as it is, and those of a resource that is delet
 ends by itself is a warning only: an object of an earlier resource may just be going.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.operator.admission.reviews import ALLOWED, AdmissionAnswer, Review
 from zonekeeper.operator.cluster import desired
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
-from zonekeeper.operator.kubernetes.api import Json
+from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.operator.plan import blocking, planning
+from zonekeeper.operator.sight import naming
 from zonekeeper.operator.sight.observed import Observed
 
 #: Only these change a spec.
@@ -49,6 +51,20 @@ def by_fields(review: Review, own_image: str | None) -> AdmissionAnswer | LegalE
     if before is None or not (given.get("status") or {}).get("instance"):
         return AdmissionAnswer(warnings=wanted.warnings)
     return LegalEdit(resource=resource, wanted=wanted)
+
+
+def end_of_definition(standing: Sequence[Json]) -> AdmissionAnswer:
+    """Refuse that the definition goes while there are resources: each would go with it."""
+    if not standing:
+        return ALLOWED
+    names = [f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in standing]
+    return AdmissionAnswer(
+        refusal=(
+            f"the definition of {BOOKIE_CLUSTERS.name} cannot be deleted while there are clusters, "
+            f"because they would be deleted with it: {naming.some(names)}; delete each of them "
+            f"first (kubectl delete bkc NAME), or remove the webhook to go on without this check"
+        )
+    )
 
 
 def as_edited(live: Json | None, edit: LegalEdit) -> Json | None:

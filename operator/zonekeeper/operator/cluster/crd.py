@@ -31,6 +31,7 @@ _DESCRIPTIONS: Final = {
     "metadata": "The metadata store of the cluster.",
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
     "onDelete": "On deletion Retain keeps volumes and metadata, Delete removes them.",
+    "paused": "The operator looks and writes the status, and does nothing else for this cluster.",
     "storage": "The volumes of each bookie. They cannot change once the cluster is built.",
     "storage.className": "The storage class of the volumes.",
     "storage.journal": "A volume of its own for each bookie's arrival segments, which are written "

@@ -72,6 +72,7 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
         "zk://zookeeper:2181/ledgers",
     ),
     "onDelete": fields.OneOf(OnDelete),
+    "paused": fields.Flag(),
     "podUser": fields.OneOf(PodUser),
     "socketLane": fields.Flag(),
     "storage.className": volumes.CLASS,
@@ -86,6 +87,7 @@ DEFAULTS: Final[Mapping[str, int | str]] = {
     "autoReplication.perZone": 1,
     "bookiesPerZone": 3,
     "onDelete": OnDelete.RETAIN.value,
+    "paused": False,
     "podUser": PodUser.FIXED.value,
     "socketLane": False,
     "update.bake": "1m",
@@ -175,6 +177,11 @@ def on_delete(resource: Json) -> OnDelete:
     """Read ``spec.onDelete``; every value but ``Delete`` means ``Retain``."""
     given = resource.get("spec", {}).get("onDelete")
     return OnDelete.DELETE if given == OnDelete.DELETE.value else OnDelete.RETAIN
+
+
+def is_paused(resource: Json) -> bool:
+    """Read ``spec.paused``, also of a resource that is refused; every value but true means no."""
+    return resource.get("spec", {}).get("paused") is True
 
 
 def _is_built(resource: Json) -> bool:

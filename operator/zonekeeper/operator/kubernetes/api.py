@@ -45,6 +45,9 @@ RESTART: Final = f"{GROUP}/restart"
 OVERRIDE: Final = f"{GROUP}/override"
 #: Keeps a deleted resource until the operator has removed its volumes and its root.
 FINALIZER: Final = f"{GROUP}/operator"
+#: On a deleted resource: its root is left behind where the store does not answer. The value is the
+#: instance of the cluster, so that no annotation of an earlier resource lets go of this one.
+FORCE_DELETE: Final = f"{GROUP}/force-delete"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,8 @@ class Type(enum.StrEnum):
     METADATA_READY = "MetadataReady"
     #: The policy record belongs to this resource, and says what it asks for.
     POLICY_PUBLISHED = "PolicyPublished"
+    #: The operator acts on this cluster: nobody has stopped it.
+    ACTING = "Acting"
     #: No act of the last turn failed.
     APPLIED = "Applied"
     #: Each pod runs the template that is asked for.

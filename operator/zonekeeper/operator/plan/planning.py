@@ -3,16 +3,17 @@
 The planner is level-triggered: a turn decides only from what it sees. So it does not matter which
 turns came before, were lost, or ended in the middle.
 
-A cluster is built in the order of the stages, one step a turn: the finalizer (if something must be
-removed later) → the root → its policy record → the spec is kept → the objects → bookies that are
-current, ready and in their places → repair that is at work. While the resource is refused or
-blocked, the cluster of the kept spec is kept up instead. The first stage that is not settled
-decides; the stages after it are not asked. A deleted resource has stages of its own, in the other
-direction. The stage of marking is asked beside them in every turn: claims get their label also
-while another stage waits.
+A cluster is built in the order of the stages, one step a turn: nobody has paused it → the finalizer
+(if something must be removed later) → the root → its policy record → the spec is kept → the objects
+→ bookies that are current, ready and in their places → repair that is at work. While the resource
+is refused or blocked, the cluster of the kept spec is kept up instead. The first stage that is not
+settled decides; the stages after it are not asked. A deleted resource has stages of its own, in the
+other direction. The stage of marking is asked beside them in every turn: claims get their label
+also while another stage waits. A person who pauses the operator stops both.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from zonekeeper.operator.cluster import kept_spec
@@ -23,6 +24,7 @@ from zonekeeper.operator.plan import (
     conditions,
     marking,
     ownership,
+    pausing,
     stages,
     standing,
 )
@@ -46,6 +48,7 @@ from zonekeeper.operator.plan.keeping import (
 from zonekeeper.operator.plan.plans import Release, TurnPlan
 from zonekeeper.operator.plan.predicates import Waiting
 from zonekeeper.operator.plan.removing import (
+    forced,
     pods,
     releasing,
     repairers,
@@ -55,7 +58,7 @@ from zonekeeper.operator.plan.removing import (
     volumes,
 )
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
-from zonekeeper.operator.roll import rolling, telling
+from zonekeeper.operator.roll import memory, rolling, telling
 from zonekeeper.operator.roll.gates import RollGate
 from zonekeeper.operator.sight.observed import Observed
 
@@ -68,6 +71,7 @@ RESTING_MS: Final = 30_000
 
 #: The stages of a cluster that is built and kept up.
 KEEPING: Final[tuple[Stage, ...]] = (
+    pausing.stage,
     finalizer.stage,
     legality.stage,
     root.stage,
@@ -86,6 +90,7 @@ KEEPING: Final[tuple[Stage, ...]] = (
 #: The stages of a deleted resource.
 REMOVING: Final[tuple[Stage, ...]] = (
     retaining.stage,
+    pausing.stage,
     marking.stage,
     repairers.stage,
     sets.stage,
@@ -127,12 +132,15 @@ def case_of(wanted: Desired | RefusedResource, observed: Observed) -> Case:
 def _keep(case: Case, now: str) -> TurnPlan:
     observed = case.observed
     outcome = stages.fold(KEEPING, case)
-    actions = stages.actions_of(outcome) + stages.actions_of(marking.stage(case))
+    actions = stages.actions_of(outcome)
+    if not pausing.is_paused(observed):
+        actions += stages.actions_of(marking.stage(case))
     zones = standing.zones(case.buildable, observed)
     said = (
         legality.condition(case),
         root.condition(observed),
         policy.condition(case),
+        pausing.condition(observed),
         applied.condition(observed),
         roll.up_to_date(case),
         roll.condition(case),
@@ -161,8 +169,7 @@ def _remove(case: Case, now: str) -> TurnPlan:
     said: tuple[Condition, ...] = (applied.condition(observed),)
     if actions != (Release(),):
         assert waiting is not None, "a removal that does not let go says what it waits for"
-        let_go = "; to keep what is left, and let the resource go, set onDelete: Retain"
-        said += (conditions.bad(Type.RELEASED, "Waiting", waiting.why + let_go),)
+        said += (conditions.bad(Type.RELEASED, "Waiting", _told_of_removal(waiting, observed)),)
     kept = tuple(releasing.left_behind(observed)) if actions == (Release(),) else ()
     zones = standing.zones(None, observed)
     return TurnPlan(
@@ -172,6 +179,15 @@ def _remove(case: Case, now: str) -> TurnPlan:
         notices=(*_notices(said, observed), *kept),
         recheck_ms=SOON_MS if actions else WAITING_MS,
     )
+
+
+def _told_of_removal(waiting: Waiting, observed: Observed) -> str:
+    """Say what a removal waits for, and at once also that its end cannot come."""
+    said = [waiting.why]
+    if (forcing := forced.advice(observed)) is not None and forcing not in waiting.why:
+        said.append(forcing)
+    said.append("to keep what is left, and let the resource go, set onDelete: Retain")
+    return "; ".join(said)
 
 
 def _waits(outcome: Outcome, observed: Observed) -> Waiting | None:
@@ -201,16 +217,22 @@ def _status(
 
 
 def _told_of_roll(case: Case, now: str) -> Json:
-    """Give ``status.roll``; what an earlier turn noted stays where nothing can be built."""
+    """Give ``status.roll``; what an earlier turn noted stays where nothing can be built.
+
+    A paused turn notes nothing new: no step has begun or ended by an act of it.
+    """
     if case.roll is None or case.buildable is None:
         known = case.observed.status.get("roll")
         return {} if known is None else {"roll": known}
-    return {"roll": telling.status(case.buildable, case.observed, case.roll, now)}
+    progress = case.roll
+    if pausing.is_paused(case.observed):
+        progress = replace(progress, notes=memory.read(case.observed.status))
+    return {"roll": telling.status(case.buildable, case.observed, progress, now)}
 
 
 def _notices_of_roll(case: Case) -> Iterator[Notice]:
     """Give one event for each gate that is waited for since now, and for an override."""
-    if case.roll is None:
+    if case.roll is None or pausing.is_paused(case.observed):
         return
     for one in telling.fresh_waits(case.observed, case.roll):
         message = f"the roll waits: {one.what} ({one.runbook})"

@@ -33,6 +33,8 @@ class Predicate(enum.StrEnum):
     IN_USE = "RootInUse"
     #: Another owner has set the policy of the root.
     OWNED_BY_ANOTHER = "OwnedByAnother"
+    #: A person has stopped the operator's acts on this cluster.
+    ACTS_PAUSED = "ActsPaused"
     #: An act of the last turn failed.
     FAILED = "Failed"
     #: Fewer bookies are ready than are asked for, and nothing says why.
@@ -67,7 +69,7 @@ class Predicate(enum.StrEnum):
     #: Fewer autorecovery processes are ready than are asked for.
     AUTORECOVERY_NOT_READY = "AutorecoveryNotReady"
 
-    # while a deleted cluster is removed (UNREACHABLE, too)
+    # while a deleted cluster is removed (UNREACHABLE and ACTS_PAUSED, too)
     #: Claims of volumes do not carry the label of their cluster yet.
     VOLUMES_UNMARKED = "VolumesUnmarked"
     #: StatefulSets are there still.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.operator.cluster import crd, drift, owned_objects
+from zonekeeper.operator.cluster import crd, desired, drift, owned_objects
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource, UpdateRules
 from zonekeeper.operator.cluster.owned_objects import APPLIED, TEMPLATE
 from zonekeeper.operator.kubernetes.api import STATEFUL_SETS, Json
@@ -58,6 +58,8 @@ class ResourcePreflight:
     #: What could not be seen, and so is missing here.
     unseen: tuple[str, ...] = ()
     update: UpdateRules | None = None
+    #: The operator does nothing of it before a person lets it.
+    is_paused: bool = False
 
     @property
     def least_ms(self) -> int:
@@ -94,6 +96,7 @@ def of(
         ),
         unseen=unseen,
         update=wanted.update,
+        is_paused=desired.is_paused(observed.resource),
     )
 
 

@@ -24,6 +24,8 @@ def lines(found: ResourcePreflight) -> Iterator[str]:
     if not found.refused:
         yield from _objects(found.changes)
         yield from _steps(found)
+    if found.is_paused:
+        yield "spec.paused is true: nothing of it is done until it is false"
     yield NOTHING_CHANGED
 
 
@@ -55,6 +57,7 @@ def plain(found: ResourcePreflight) -> Json:
             }
             for one in found.steps
         ],
+        "paused": found.is_paused,
         "leastMs": found.least_ms,
         "mostMs": found.most_ms,
     }

@@ -7,6 +7,7 @@ time is allowed, with a warning: the operator judges it again in any case.
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from zonekeeper.operator.admission import reviews, verdicts
@@ -28,23 +29,34 @@ class Reviewer:
     """Answers admission reviews."""
 
     def __init__(
-        self, kubernetes: Kubernetes, opener: Opener, *, own_image: str | None = None
+        self,
+        kubernetes: Kubernetes,
+        opener: Opener,
+        *,
+        own_image: str | None = None,
+        namespaces: Sequence[str] = (),
     ) -> None:
+        """Judge by what is in the namespaces that the operator serves; none: in all."""
         self._kubernetes = kubernetes
         self._opener = opener
         self._own_image = own_image
+        self._namespaces = namespaces or ("",)
         self._free = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
 
     async def answer(self, body: bytes) -> bytes:
         """Answer one question; raises ``BadReviewError``."""
         review = reviews.parse(body)
         found = await self._judge(review)
+        if found.refusal is not None and review.ends_definition:
+            _logger.info("refused: %s", found.refusal)
         if found.refusal is not None and review.resource is not None:
             meta = review.resource["metadata"]
             _logger.info("refused: %s/%s: %s", meta["namespace"], meta["name"], found.refusal)
         return reviews.render(review, found)
 
     async def _judge(self, review: Review) -> AdmissionAnswer:
+        if review.ends_definition:
+            return await self._judge_end()
         found = verdicts.by_fields(review, self._own_image)
         if isinstance(found, AdmissionAnswer):
             return found
@@ -55,6 +67,20 @@ class Reviewer:
             return verdicts.not_looked_at(found, "that took too long")
         except Trouble as error:
             return verdicts.not_looked_at(found, str(error))
+
+    async def _judge_end(self) -> AdmissionAnswer:
+        """Judge the deletion of the definition; without an answer it is allowed, with a warning."""
+        try:
+            async with asyncio.timeout(LOOK_SECONDS_MAX), self._free:
+                found = [
+                    one
+                    for space in self._namespaces
+                    for one in await self._kubernetes.list(BOOKIE_CLUSTERS, space)
+                ]
+        except (TimeoutError, Trouble) as error:
+            why = str(error) or "that took too long"
+            return AdmissionAnswer(warnings=(f"clusters that may be there were not seen: {why}",))
+        return verdicts.end_of_definition(found)
 
     async def _look(self, edit: LegalEdit) -> AdmissionAnswer:
         meta = edit.resource["metadata"]

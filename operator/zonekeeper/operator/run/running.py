@@ -120,7 +120,12 @@ async def _webhook(
     """Answer admission reviews during the block."""
     certificate = ServingCertificate(settings.webhook_certificate)
     limits = Timeouts(request_ms=int(reviewing.LOOK_SECONDS_MAX * 1000))
-    reviewer = Reviewer(kubernetes, lambda at: open_store(at, limits), own_image=settings.image)
+    reviewer = Reviewer(
+        kubernetes,
+        lambda at: open_store(at, limits),
+        own_image=settings.image,
+        namespaces=settings.namespaces,
+    )
     async with AsyncExitStack() as stack:
         with processes.explained(f"--webhook: cannot listen on {address}"):
             port = await stack.enter_async_context(

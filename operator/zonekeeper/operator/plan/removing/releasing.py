@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.cluster import desired, kept_spec
 from zonekeeper.operator.cluster.desired import OnDelete
 from zonekeeper.operator.kubernetes.api import INSTANCE_LABEL
 from zonekeeper.operator.plan.conditions import Notice
@@ -35,6 +35,9 @@ def left_behind(observed: Observed) -> Iterator[Notice]:
             why = f"its instance {instance} does not belong to this resource"
         case roots.Unusable(reason):
             why = reason
+        case roots.Unreachable(reason):
+            address = kept_spec.address(observed.kept, observed.resource)
+            why = f"{reason}; if the store at {address} comes back, its root can be removed there"
         case _:
             return
     yield Notice(warning=True, reason="RootKept", message=f"the root was not removed: {why}")
