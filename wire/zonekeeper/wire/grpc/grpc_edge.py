@@ -9,13 +9,16 @@ which error that is.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
+from urllib.parse import unquote
 
 import grpc
 
 from zonekeeper.wire.formats import bookie_names, carriers, errors, versions
 from zonekeeper.wire.formats.versions import WireVersions
+from zonekeeper.wire.identity import principals
+from zonekeeper.wire.identity.principals import PeerNames
 
 SERVICE: Final = "zonekeeper.wire.v1.Bookie"
 
@@ -56,6 +59,10 @@ CONNECTIONS_MAX: Final = 4_096
 CONNECTION_STREAMS_MAX: Final = 1_024
 #: A peer must finish its handshake within this time.
 HANDSHAKE_TIMEOUT_MS: Final = 5_000
+
+#: The property of a connection that says how it is protected, and its value for TLS.
+_SECURITY: Final = "transport_security_type"
+_TLS: Final = b"ssl"
 
 Option = tuple[str, int | str]
 
@@ -100,6 +107,28 @@ def check_meant(name: str, found: Iterable[tuple[str, str | bytes]]) -> None:
 def is_of_another(name: str, found: Iterable[tuple[str, str | bytes]]) -> bool:
     """Say whether an error with these trailers certainly comes from another bookie."""
     return any(key == BOOKIE_HEADER and value != name for key, value in found)
+
+
+def names_of(certificate: Mapping[str, Iterable[bytes]]) -> PeerNames | None:
+    """Give the names in a peer's certificate, as gRPC shows one that was checked; None: no TLS."""
+    if _SECURITY not in certificate or _TLS not in certificate[_SECURITY]:
+        return None
+    common = [*_texts(certificate, "x509_common_name"), ""]
+    return PeerNames(
+        uris=principals.bounded(_texts(certificate, "peer_uri")),
+        dns=principals.bounded(_texts(certificate, "peer_dns")),
+        common_name=common[0],
+    )
+
+
+def peer_of(peer: str) -> str:
+    """Give the address of a peer, as HOST:PORT, from gRPC's text for it."""
+    kind, _, address = unquote(peer).partition(":")
+    return address if kind in ("ipv4", "ipv6") else peer
+
+
+def _texts(certificate: Mapping[str, Iterable[bytes]], name: str) -> list[str]:
+    return [text.decode("utf-8", "replace") for text in certificate.get(name, ())]
 
 
 def client_options(expected_name: str) -> list[Option]:

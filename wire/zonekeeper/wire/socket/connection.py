@@ -19,6 +19,7 @@ or ``LINGER_MS`` are over. To close a socket with unread bytes would destroy the
 import asyncio
 import enum
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -232,6 +233,14 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_over:
             taker.ended()
         self.resume_reading()
+
+    @property
+    def certificate(self) -> Mapping[str, object]:
+        """The peer's certificate, which was checked; empty without TLS."""
+        shown: Mapping[str, object] | None = None
+        if self._transport is not None:
+            shown = self._transport.get_extra_info("peercert")
+        return shown or {}
 
     def pass_to(self, taker: Taker, messages: list[Message]) -> None:
         """Go on with another taker, and give it what the one before had not used."""
