@@ -369,6 +369,8 @@ class Recovery:
 
     def _refused(self, failures: dict[int, Exception]) -> None:
         for error in failures.values():
+            if isinstance(error, wire_errors.NotPermitted):
+                raise errors.NotPermitted(f"ledger {self.ledger_id}: {error}") from error
             if isinstance(error, wire_errors.UnauthorizedAccess):
                 raise errors.Unauthorized(
                     f"ledger {self.ledger_id}: {error}; check its password and this client's rights"
