@@ -92,7 +92,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 async def written(client: Client) -> LedgerId:
     """Write a ledger, and leave it open."""
     writer = await client.create()
-    await writer.append(b"one")
+    try:
+        await writer.append(b"one")
+        await writer.flush()
+    finally:
+        writer.halt()
     return LedgerId(writer.ledger_id)
 
 
