@@ -182,12 +182,16 @@ async def _end_limbo(over: Transport) -> None:
     await over.call(methods.END_LIMBO, asked, LIMIT_MS)
 
 
-async def _dropped(work: Awaitable[object]) -> None:
-    await work
+async def _info(over: Transport) -> None:
+    await over.call(methods.INFO, None, LIMIT_MS)
+
+
+async def _read_lac(over: Transport) -> None:
+    await over.call(methods.READ_LAC, _ledger(Operation.READ_LAC), LIMIT_MS)
 
 
 ASKS: dict[Operation, Callable[[Transport], Awaitable[None]]] = {
-    Operation.INFO: lambda over: _dropped(over.call(methods.INFO, None, LIMIT_MS)),
+    Operation.INFO: _info,
     Operation.OPEN: _open,
     Operation.APPEND: _append,
     Operation.RECOVERY_APPEND: _recovery_append,
@@ -195,9 +199,7 @@ ASKS: dict[Operation, Callable[[Transport], Awaitable[None]]] = {
     Operation.FORCE: lambda over: over.call(methods.FORCE, _ledger(Operation.FORCE), LIMIT_MS),
     Operation.READ: lambda over: _read(over, Operation.READ, None),
     Operation.FENCING_READ: lambda over: _read(over, Operation.FENCING_READ, KEY),
-    Operation.READ_LAC: lambda over: _dropped(
-        over.call(methods.READ_LAC, _ledger(Operation.READ_LAC), LIMIT_MS)
-    ),
+    Operation.READ_LAC: _read_lac,
     Operation.TAIL: _tail,
     Operation.LIST_ENTRIES: _list,
     Operation.FENCE: _fence,

@@ -13,9 +13,9 @@ CLIENT = Caller(principals=(Principal(Role.CLIENT, "a"),))
 NOBODY = Caller(why_nobody="its certificate (x) names no role")
 
 
-def caller(*uris: str, lines: str = "", **names: object) -> Caller:
-    names_in = PeerNames(uris=uris, **names)  # type: ignore[arg-type]
-    return callers.caller_of(names_in, HERE, name_map.parse(lines))
+def caller(*uris: str, lines: str = "", common_name: str = "") -> Caller:
+    names = PeerNames(uris=uris, common_name=common_name)
+    return callers.caller_of(names, HERE, name_map.parse(lines))
 
 
 def test_all_principals_of_a_certificate_count_once_each() -> None:

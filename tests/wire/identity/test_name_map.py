@@ -17,8 +17,11 @@ MAP = name_map.parse(
 )
 
 
-def found(**names: object) -> set[str]:
-    return {str(each) for each in MAP.principals_of(PeerNames(**names))}  # type: ignore[arg-type]
+def found(
+    *, uris: tuple[str, ...] = (), dns: tuple[str, ...] = (), common_name: str = ""
+) -> set[str]:
+    names = PeerNames(uris=uris, dns=dns, common_name=common_name)
+    return {str(each) for each in MAP.principals_of(names)}
 
 
 def test_the_first_line_that_matches_a_name_counts() -> None:

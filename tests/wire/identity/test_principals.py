@@ -21,7 +21,7 @@ def test_the_uri_of_a_principal_names_it(role: Role, instance: str) -> None:
     [
         ("zonekeeper://other/admin/a", "is of another cluster; this one is 4f1c"),
         ("zonekeeper://ANY/admin/a", "is of another cluster"),
-        ("zonekeeper://any/root/a", "names no role that is known here"),
+        ("zonekeeper://any/owner/a", "names no role that is known here"),
         ("zonekeeper://any/Admin/a", "is not zonekeeper://<instance>/<role>/<name>"),
         ("ZONEKEEPER://any/admin/a", "is not zonekeeper://"),
         ("zonekeeper://any/admin/", "is not zonekeeper://"),

@@ -38,11 +38,13 @@ ITEMS: dict[Operation, carriers.Request | carriers.Read] = {
         fence_key=KEY,
     ),
 }
-OF_CALLS = [each.operation for each in (*methods.CALLS, *methods.SUBSCRIPTIONS)]
+OF_CALLS = [each.operation for each in methods.CALLS]
+OF_CALLS += [each.operation for each in methods.SUBSCRIPTIONS]
 
 
 def test_every_method_of_the_service_is_a_stream_or_has_an_operation_of_its_own() -> None:
-    named = {each.name for each in (*methods.CALLS, *methods.SUBSCRIPTIONS)}
+    named = {each.name for each in methods.CALLS}
+    named |= {each.name for each in methods.SUBSCRIPTIONS}
     streams = {kind.value for kind in StreamKind}
     assert set(pb.DESCRIPTOR.services_by_name["Bookie"].methods_by_name) == named | streams
     assert len(set(OF_CALLS)) == len(OF_CALLS)

@@ -168,8 +168,7 @@ class _Process:
             bookie.modes.wall_ms = _wall_ms
             self._view.begun, self._view.bookie = begun, bookie
             writer = tasks.create_task(begun.storage.run())
-            housekeeping = self._keep_house(cluster, begun, bookie, ground, tasks)
-            housekeeping.append(tasks.create_task(access.follow()))
+            housekeeping = self._keep_house(cluster, begun, bookie, ground, access, tasks)
             host = Host(MeasuredBookie(bookie, self._view.measures), access=access)
             begun.storage.memory.on_forgetting = host.forgotten
             name = bookie_names.name_of(settings.bookie_id, cluster.instance)
@@ -301,9 +300,10 @@ class _Process:
         begun: Begun,
         bookie: BookieServer,
         ground: BookieGround,
+        access: Access,
         tasks: asyncio.TaskGroup,
     ) -> list["asyncio.Task[None]"]:
-        """Begin what is done from time to time: collecting garbage, looking at the room."""
+        """Begin what is done from time to time: collecting garbage, looking at room and names."""
         settings, storage = self._settings, begun.storage
         collector = Collector(
             cluster,
@@ -325,6 +325,7 @@ class _Process:
             tasks.create_task(collector.run()),
             tasks.create_task(begun.witness.run(settings.collecting.every_ms)),
             tasks.create_task(watch.run(settings.disk_check_ms)),
+            tasks.create_task(access.follow()),
         ]
 
     def _telling(

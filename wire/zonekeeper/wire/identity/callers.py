@@ -8,7 +8,7 @@ knows roles comes, and its owner sees what lacks a role before it is enforced. P
 
 import enum
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.identity import principals, rights
@@ -80,17 +80,17 @@ def caller_of(names: PeerNames, instance: str, name_map: NameMap) -> Caller:
 
 def verdict(caller: Caller, operation: Operation, enforcement: Enforcement) -> Verdict:
     """Decide about an operation."""
+    if enforcement is Enforcement.OFF or rights.best(caller.roles, operation) is not Grant.NO:
+        return Verdict.ALLOWED
     match enforcement:
-        case Enforcement.OFF:
-            return Verdict.ALLOWED
         case Enforcement.WARN:
-            otherwise = Verdict.WARNED
+            return Verdict.WARNED
         case Enforcement.NAMED:
-            otherwise = Verdict.REFUSED if caller.principals else Verdict.WARNED
+            return Verdict.REFUSED if caller.principals else Verdict.WARNED
         case Enforcement.ON:
-            otherwise = Verdict.REFUSED
-    granted = rights.best(caller.roles, operation) is not Grant.NO
-    return Verdict.ALLOWED if granted else otherwise
+            return Verdict.REFUSED
+        case _:
+            assert_never(enforcement)
 
 
 def free_bits(caller: Caller, enforcement: Enforcement) -> int:

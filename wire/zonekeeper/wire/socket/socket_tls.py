@@ -5,7 +5,7 @@ uses the files as they are when it is made.
 """
 
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from zonekeeper.wire.grpc import tls
@@ -49,8 +49,7 @@ def _context(side: int, files: TlsFiles) -> ssl.SSLContext:
 
 def names_in(certificate: Mapping[str, object]) -> PeerNames:
     """Give the names in a certificate as ``ssl`` shows one that was checked."""
-    alternatives = cast("Iterable[tuple[str, str]]", certificate.get("subjectAltName", ()))
-    named = [(kind, name) for kind, name in alternatives if isinstance(name, str)]
+    named = cast("Sequence[tuple[str, str]]", certificate.get("subjectAltName", ()))
     subject = cast("Iterable[Iterable[tuple[str, str]]]", certificate.get("subject", ()))
     common = [text for part in subject for kind, text in part if kind == "commonName"]
     return PeerNames(
