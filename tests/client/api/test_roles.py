@@ -119,8 +119,9 @@ def test_each_role_does_what_it_may_and_hears_which_role_is_missing(
                 await monitor.open(ledger, recover=False)
             assert not caught.value.retryable
             assert not caught.value.maybe_applied
-            with pytest.raises(errors.NotPermitted, match="monitor-1 asks for fence"):
+            with pytest.raises(errors.NotPermitted, match="monitor-1 asks for fence") as begun:
                 await monitor.open(ledger, recover=True)
+            assert begun.value.maybe_applied
             with pytest.raises(errors.RoleRefused, match="needs the role admin or client"):
                 await written(repair)
 

@@ -232,6 +232,38 @@ async def test_tls_1_1_and_older_are_not_spoken(way: str, good: TlsFiles) -> Non
         assert version in ("TLSv1.2", "TLSv1.3")
 
 
+def forged(uri: bytes) -> Terms:
+    """Terms of a certificate with one URI, of any bytes, in its subjectAltName."""
+    assert len(uri) < 0x7E
+    return Terms(alternatives=bytes([0x30, len(uri) + 2, 0x86, len(uri)]) + uri)
+
+
+FORGED = {
+    "nul": b"zonekeeper://any/client/c\0.example",
+    "no-text": b"zonekeeper://any/client/c\xff\xfe",
+    "line-end": b"zonekeeper://any/client/c\n",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("uri", FORGED.values(), ids=FORGED)
+async def test_a_forged_uri_names_nobody(
+    uri: bytes, way: str, authorities: Authorities, good: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = made(authorities.ours, "forged", terms=forged(uri))
+    witness = WitnessBookie()
+    async with (
+        secured(good, bookie=witness) as served,
+        served.linked(way, client, IMPATIENT) as link,
+    ):
+        with pytest.raises((errors.NotPermitted, errors.NotConnected)):
+            await link.info()
+    assert not witness.reached
+    assert "a bug" not in caplog.text
+    right = made(authorities.ours, "right", terms=forged(b"zonekeeper://any/client/c"))
+    assert await served_to(way, good, right)
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_map_gives_a_foreign_certificate_its_role_and_is_read_again(
     way: str, authorities: Authorities, good: TlsFiles, tmp_path: Path

@@ -61,3 +61,10 @@ def test_what_no_uri_can_say_is_not_spelled(instance: str, name: str) -> None:
 
 def test_so_many_names_of_a_certificate_are_looked_at() -> None:
     assert principals.bounded(map(str, range(100))) == tuple(map(str, range(64)))
+
+
+def test_a_name_that_is_too_long_is_cut_and_stays_too_long() -> None:
+    uri = "zonekeeper://any/admin/" + "a" * 1_000_000
+    (found,) = principals.bounded([uri])
+    assert len(found) == 513
+    assert isinstance(principals.parse(found, HERE), NamesNobody)

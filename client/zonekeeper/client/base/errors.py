@@ -105,10 +105,11 @@ class Unauthorized(ClientError):
 
 
 class NotPermitted(ClientError):
-    """No role of this client's certificate may do this; nothing was done.
+    """No role of this client's certificate may do this; no bookie did anything.
 
-    The message names the role that is needed. It is not ``Unauthorized``: the ledger's password may
-    be right, and the same request succeeds with a certificate of that role.
+    A recovery that is refused has begun in the metadata: then it is ``maybe_applied``. The message
+    names the role that is needed. It is not ``Unauthorized``: the ledger's password may be right,
+    and the same request succeeds with a certificate of that role.
     """
 
 

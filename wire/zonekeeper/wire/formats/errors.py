@@ -28,7 +28,7 @@ neither has all that is needed here. The table has BookKeeper's client code afte
      8 ReadOnly           -104     17 ShuttingDown       -
      9 TooManyRequests    -105     18 StartedAgain       -
     19 LedgerDeleted      -        20 NotVouched         -
-    22 NotPermitted       -        21 MetadataAway       -
+    23 NotPermitted       -        21 MetadataAway       -
 
 An unknown number from a newer peer becomes ``UnknownError``, which assumes the worst of both
 answers.
@@ -205,7 +205,7 @@ class NotPermitted(ProtocolError):
     A client of a release before this number takes it as unknown, and does not try again.
     """
 
-    code = 22
+    code = 23
 
 
 class UnknownError(ProtocolError):

@@ -10,19 +10,23 @@ from zonekeeper.wire.formats import carriers
 from zonekeeper.wire.formats.frames import Flags
 from zonekeeper.wire.identity.rights import Operation
 
-#: A plain number: the check is made for each frame.
+# Plain names: to look a member up in its enum costs more than all else here, and each frame asks.
 _RECOVERY: Final = int(Flags.RECOVERY)
+_PLAIN: Final = Flags.PLAIN
+_APPEND: Final = Operation.APPEND
 
 
 def of_item(item: carriers.Request | carriers.Read) -> Operation:
     """Give the operation of an item on an Append or Read stream."""
     match item:
-        case carriers.Append(frame=frame):
-            plain = frame.flags is Flags.PLAIN or not int(frame.flags) & _RECOVERY
-            return Operation.APPEND if plain else Operation.RECOVERY_APPEND
+        case carriers.Append():
+            flags = item.frame.flags
+            if flags is _PLAIN or not int(flags) & _RECOVERY:
+                return _APPEND
+            return Operation.RECOVERY_APPEND
         case carriers.WriteLac():
             return Operation.WRITE_LAC
         case carriers.Open():
             return Operation.OPEN
-        case carriers.Read(fence_key=fence_key):
-            return Operation.READ if fence_key is None else Operation.FENCING_READ
+        case carriers.Read():
+            return Operation.READ if item.fence_key is None else Operation.FENCING_READ

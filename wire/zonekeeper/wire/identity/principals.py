@@ -16,6 +16,7 @@ import enum
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, TypeAlias
 
 #: A certificate of ours has a few names. What stands behind these is not looked at.
@@ -118,10 +119,13 @@ def is_name(text: str) -> bool:
 
 
 def bounded(names: Iterable[str]) -> tuple[str, ...]:
-    """Give the first of a certificate's names, as many as are looked at."""
-    found: list[str] = []
-    for name in names:
-        if len(found) == NAMES_MAX:
-            break
-        found.append(name)
-    return tuple(found)
+    """Give the first of a certificate's names, as many as are looked at, each of a bounded length.
+
+    A name that is too long stays too long, so it names nobody.
+    """
+    return tuple(cut(name) for name in islice(names, NAMES_MAX))
+
+
+def cut(name: str) -> str:
+    """Give a name that is not much longer than what is looked at."""
+    return name[: NAME_CHARACTERS_MAX + 1]

@@ -19,7 +19,7 @@ or ``LINGER_MS`` are over. To close a socket with unread bytes would destroy the
 import asyncio
 import enum
 import socket
-from collections.abc import Mapping
+import ssl
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -235,12 +235,11 @@ class Connection(asyncio.BufferedProtocol):
         self.resume_reading()
 
     @property
-    def certificate(self) -> Mapping[str, object]:
-        """The peer's certificate, which was checked; empty without TLS."""
-        shown: Mapping[str, object] | None = None
-        if self._transport is not None:
-            shown = self._transport.get_extra_info("peercert")
-        return shown or {}
+    def certificate(self) -> bytes:
+        """The peer's certificate in DER, which was checked; empty without one."""
+        assert self._transport is not None
+        secured: ssl.SSLObject | None = self._transport.get_extra_info("ssl_object")
+        return (secured and secured.getpeercert(binary_form=True)) or b""
 
     def pass_to(self, taker: Taker, messages: list[Message]) -> None:
         """Go on with another taker, and give it what the one before had not used."""

@@ -33,8 +33,9 @@ from zonekeeper.wire.formats.socket_messages import (
     RefusedGreeting,
 )
 from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.identity import certificates
 from zonekeeper.wire.socket import connection as connections
-from zonekeeper.wire.socket import socket_calls, socket_tls
+from zonekeeper.wire.socket import socket_calls
 from zonekeeper.wire.socket.connection import (
     Connection,
     ConnectionTimes,
@@ -207,7 +208,7 @@ class SocketServer:
             connection.gone_if_never_made()
             error = errors.Timeout(f"no greeting within {limits.greeting_ms} ms")
             raise _RefusedError(error, EndCause.HANDSHAKE) from late
-        names = None if self._tls is None else socket_tls.names_in(connection.certificate)
+        names = None if self._tls is None else certificates.names_in(connection.certificate)
         guard = self._host.access.guard(names, peer)
         match greeting.kind:
             case ConnectionKind.APPEND:
@@ -232,7 +233,7 @@ class SocketServer:
         context: ssl.SSLContext | None = None if self._tls is None else self._tls.current()
         try:
             await loop.connect_accepted_socket(lambda: connection, sock, ssl=context)
-        except OSError as fault:  # of TLS, too: its errors are of this kind
+        except (OSError, ValueError) as fault:  # of TLS, too; ValueError: names that are no text
             connection.gone_if_never_made()
             error = errors.UnauthorizedAccess(f"the handshake failed: {fault}")
             raise _RefusedError(error, EndCause.HANDSHAKE) from fault

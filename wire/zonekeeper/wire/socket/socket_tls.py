@@ -5,13 +5,9 @@ uses the files as they are when it is made.
 """
 
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
 
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import MadeFromFiles, TlsFiles
-from zonekeeper.wire.identity import principals
-from zonekeeper.wire.identity.principals import PeerNames
 
 
 class SocketTls:
@@ -45,15 +41,3 @@ def _context(side: int, files: TlsFiles) -> ssl.SSLContext:
     context.load_verify_locations(cadata=authority.decode("ascii", "replace"))
     context.load_cert_chain(files.certificate, files.key)
     return context
-
-
-def names_in(certificate: Mapping[str, object]) -> PeerNames:
-    """Give the names in a certificate as ``ssl`` shows one that was checked."""
-    named = cast("Sequence[tuple[str, str]]", certificate.get("subjectAltName", ()))
-    subject = cast("Iterable[Iterable[tuple[str, str]]]", certificate.get("subject", ()))
-    common = [text for part in subject for kind, text in part if kind == "commonName"]
-    return PeerNames(
-        uris=principals.bounded(name for kind, name in named if kind == "URI"),
-        dns=principals.bounded(name for kind, name in named if kind == "DNS"),
-        common_name=common[0] if common else "",
-    )
