@@ -9,7 +9,9 @@ import pytest
 from tests.support.certificates import Authorities, of_role
 from tests.wire.identity.asking import ASKS, WitnessBookie, refusal
 from tests.wire.identity.secured_world import INSTANCE, WAYS, secured
-from tests.wire.link.worlds import BOOKIE
+from tests.wire.link.worlds import BOOKIE, KEY, opened
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.wire.formats import digests, errors
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.identity import rights
 from zonekeeper.wire.identity.callers import Enforcement
@@ -101,3 +103,37 @@ async def test_a_principal_of_another_cluster_is_nobody_here(
     assert (refused is None) is (instance == INSTANCE)
     if refused is not None:
         assert f"is of another cluster; this one is {INSTANCE}" in str(refused)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("role", [Role.CLIENT, Role.AUTORECOVERY, Role.ADMIN])
+async def test_no_role_stands_in_for_a_key_that_a_bookie_asks_for(
+    role: Role, way: str, authorities: Authorities, bookie_files: TlsFiles
+) -> None:
+    ledger, wrong = LedgerId(7), digests.master_key(b"another")
+    async with (
+        secured(bookie_files) as served,
+        served.linked(way, of_role(authorities.ours, Role.CLIENT)) as owner,
+        served.linked(way, of_role(authorities.ours, role)) as link,
+    ):
+        await opened(owner, ledger)
+        with pytest.raises(errors.UnauthorizedAccess):
+            await link.fence(ledger, wrong)
+        assert not served.bookie.disk.ledgers[ledger].fenced
+        await link.fence(ledger, KEY)
+        assert served.bookie.disk.ledgers[ledger].fenced
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_key_does_not_stand_in_for_a_role(
+    way: str, authorities: Authorities, bookie_files: TlsFiles
+) -> None:
+    async with (
+        secured(bookie_files) as served,
+        served.linked(way, of_role(authorities.ours, Role.OPERATOR)) as link,
+    ):
+        with pytest.raises(errors.NotPermitted):
+            await link.fence(LedgerId(7), KEY)
+        with pytest.raises(errors.NotPermitted):
+            await opened(link, 7)
+        assert not served.bookie.disk.ledgers

@@ -151,6 +151,7 @@ NAMES = (None, logs.OURS, audit_log.NAME)
 @pytest.mark.usefixtures("root")
 def test_the_log_s_own_limit_and_level_leave_the_audit_alone() -> None:
     stream, audit = io.StringIO(), AuditLog(Clock())
+    logging.getLogger(audit_log.NAME).setLevel(logging.NOTSET)  # as in a new process
     logs.set_up(LogSettings(level=LogLevel.ERROR, form=LogForm.JSON), {"process": "bookie"}, stream)
     for number in range(2 * LINES_MAX):
         fence(audit, f"client/{number}")
