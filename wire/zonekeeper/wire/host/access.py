@@ -120,7 +120,7 @@ class Access:
 class Guard:
     """What the caller of one connection may ask."""
 
-    __slots__ = ("_access", "_caller", "_free", "_names", "_peer", "_told", "_version")
+    __slots__ = ("_access", "_caller", "_decided", "_free", "_names", "_peer", "_version")
 
     def __init__(self, access: Access, names: PeerNames | None, peer: str) -> None:
         self._access = access
@@ -169,23 +169,28 @@ class Guard:
         access = self._access
         self._version = access.version
         self._caller, self._free = access.known(self._names)
-        #: The operations that this caller was warned of, and the audit was told.
-        self._told = 0
+        #: What was decided about each operation that is not free, once it was asked for, and
+        #: what it counts as. By the operation's bit.
+        self._decided: dict[int, tuple[Verdict, tuple[str, str, str]]] = {}
 
     def _not_granted(
         self, operation: Operation, ledger_id: LedgerId | None
     ) -> errors.NotPermitted | None:
         caller = self._caller
-        verdict = callers.verdict(caller, operation, self._access.enforcement)
-        role = "+".join(sorted({role.value for role in caller.roles})) or "none"
-        self._access.figures.counts[operation.value, role, verdict.value] += 1
-        if verdict is Verdict.WARNED:
-            if not self._told & operation.bit:
-                self._told |= operation.bit
-                self._tell(operation, verdict.value, ledger_id, callers.lack(caller, operation))
-            return None
-        self._tell(operation, verdict.value, ledger_id, callers.lack(caller, operation))
-        return callers.refusal(caller, operation)
+        is_first = operation.bit not in self._decided
+        if is_first:
+            verdict = callers.verdict(caller, operation, self._access.enforcement)
+            role = "+".join(sorted({role.value for role in caller.roles})) or "none"
+            counted = operation.value, role, verdict.value
+            self._decided[operation.bit] = verdict, counted
+        verdict, counted = self._decided[operation.bit]
+        self._access.figures.counts[counted] += 1
+        if verdict is Verdict.REFUSED:
+            self._tell(operation, verdict.value, ledger_id, callers.lack(caller, operation))
+            return callers.refusal(caller, operation)
+        if is_first:  # a warning is told once a connection
+            self._tell(operation, verdict.value, ledger_id, callers.lack(caller, operation))
+        return None
 
     def _tell(
         self, operation: Operation, outcome: str, ledger_id: LedgerId | None, why: str = ""
