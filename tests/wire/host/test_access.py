@@ -138,6 +138,26 @@ def test_a_changed_map_counts_at_once_for_connections_that_are_there(tmp_path: P
     guard.check(Operation.READ)
 
 
+def test_a_changed_map_changes_what_a_warning_was_and_as_which_role_it_counts(
+    tmp_path: Path,
+) -> None:
+    names = tmp_path / "names"
+    names.write_text("# nobody yet\n")
+    rights = access(Enforcement.NAMED, names)
+    guard = rights.guard(ALICE, "h:1")
+    guard.check(Operation.READ)
+    for role in ("monitor", "operator"):
+        names.write_text(f"cn alice {role} alice\n")
+        rights.look()
+        with pytest.raises(errors.NotPermitted):
+            guard.check(Operation.READ)
+    assert rights.figures.counts == {
+        ("read", "none", "warned"): 1,
+        ("read", "monitor", "refused"): 1,
+        ("read", "operator", "refused"): 1,
+    }
+
+
 def test_a_map_that_cannot_be_used_changes_nothing_and_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
