@@ -1,24 +1,48 @@
-"""The shape of a host's answers: acks as runs of numbers, and reads that fit into a carrier."""
+"""Messages of a bookie's streams: how they are read, cut and joined, and how large they may be."""
 
+import asyncio
 import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import carriers
+from zonekeeper.wire.formats import carriers, errors
 
 _CARRIER_ROOM: Final = carriers.CARRIER_BYTES_MAX - carriers.HEADER_BYTES
 
 
+class ReplyBudget:
+    """Bytes that all streams share. At the limit newcomers wait; the last one may pass over it."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self.taken = 0
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    async def room(self) -> None:
+        """Wait until the limit is not reached."""
+        while self.taken >= self._bytes_max:
+            await self._has_room.wait()
+
+    def take(self, size_bytes: int) -> None:
+        """Count bytes; a negative number gives them back."""
+        self.taken += size_bytes
+        if self.taken < self._bytes_max:
+            self._has_room.set()
+        else:
+            self._has_room.clear()
+
+
 def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
     """Give the runs of consecutive numbers, none longer than one ``Acked`` may be."""
-    found: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
     for number in numbers:
-        if found and found[-1][1] + 1 == number and number - found[-1][0] < carriers.ACKED_MAX:
-            found[-1] = (found[-1][0], number)
+        if runs and runs[-1][1] + 1 == number and number - runs[-1][0] < carriers.ACKED_MAX:
+            runs[-1] = (runs[-1][0], number)
         else:
-            found.append((number, number))
-    return found
+            runs.append((number, number))
+    return runs
 
 
 def fitting(number: int, reply: service.ReadReply) -> carriers.ReadAnswer:
@@ -33,3 +57,11 @@ def fitting(number: int, reply: service.ReadReply) -> carriers.ReadAnswer:
         *kept, left_out = item.frames
         item = dataclasses.replace(item, next_entry=left_out.first, frames=tuple(kept))
     return item
+
+
+def items(message: bytes | bytearray, wire_version: int) -> tuple[carriers.Item, ...]:
+    """Read a carrier; raises ``ProtocolError``."""
+    try:
+        return carriers.parse(message, wire_version)
+    except errors.FormatError as fault:
+        raise fault.as_protocol_error() from fault

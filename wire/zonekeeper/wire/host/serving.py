@@ -43,7 +43,7 @@ from zonekeeper.wire.formats import carriers, errors, openings, versions
 from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.host import packing
 from zonekeeper.wire.host.access import Access, Guard
-from zonekeeper.wire.host.reply_budget import ReplyBudget
+from zonekeeper.wire.host.packing import ReplyBudget
 from zonekeeper.wire.host.turns import Turns
 from zonekeeper.wire.identity import operations
 
@@ -200,13 +200,6 @@ class Host:
         return carriers.build([carriers.Hello(boot_epoch=self.bookie.boot_epoch)], wire_version)
 
 
-def _items(message: bytes | bytearray, wire_version: int) -> tuple[carriers.Item, ...]:
-    try:
-        return carriers.parse(message, wire_version)
-    except errors.FormatError as fault:
-        raise fault.as_protocol_error() from fault
-
-
 class _AppendStream:
     """One Append stream; the ``service.Replies`` for the requests that came on it.
 
@@ -275,7 +268,7 @@ class _AppendStream:
             del self._opening[number]
 
     def taken(self, message: bytes | bytearray) -> None:
-        items = _items(message, self._wire_version)
+        items = packing.items(message, self._wire_version)
         admitted = [self._admit(item) for item in items]
         if accepted := [item for item in admitted if item is not None]:
             self._bookie.append(accepted, self)
@@ -410,7 +403,7 @@ class _ReadStream:
     async def take_in(self, pipe: Pipe) -> None:
         async with asyncio.TaskGroup() as reads:
             while (message := await pipe.receive()) is not None:
-                for item in _items(message, self._wire_version):
+                for item in packing.items(message, self._wire_version):
                     if not isinstance(item, carriers.Read):
                         raise errors.BadRequest(f"{item} does not belong on a Read stream")
                     await self._has_room.wait()
