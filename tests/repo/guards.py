@@ -305,6 +305,7 @@ SHARED_CLASS_NAMES = {
     "Tail": "the blocking form has the names of what it wraps",
     "Writer": "the blocking form has the names of what it wraps",
     "Fenced": "what a bookie says, and what an application hears of it",
+    "NotPermitted": "what a bookie says, and what an application hears of it",
     "NoSuchLedger": "what a bookie says, and what an application hears of it",
     "IllegalPlacement": "what placement finds, and what an application hears of it",
     "NotEnoughBookies": "what placement finds, and what an application hears of it",

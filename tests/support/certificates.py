@@ -8,9 +8,10 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.identity.principals import ANY_INSTANCE, Role, uri_of
 
 #: Wide bounds, so that no clock of a test machine can fall outside them.
 NOT_BEFORE = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -23,6 +24,19 @@ class KeyPair:
 
     key: Path
     certificate: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """When a certificate is valid, and for which side of a connection."""
+
+    valid: tuple[datetime.datetime, datetime.datetime] = (NOT_BEFORE, NOT_AFTER)
+    usage: tuple[x509.ObjectIdentifier, ...] = (
+        ExtendedKeyUsageOID.CLIENT_AUTH,
+        ExtendedKeyUsageOID.SERVER_AUTH,
+    )
+    #: The bytes of subjectAltName, in place of the names: no builder makes what a forger does.
+    alternatives: bytes = b""
 
 
 class Authority:
@@ -43,19 +57,35 @@ class Authority:
         self.pair.certificate.write_bytes(_certificate_pem(certificate))
 
     def sign(
-        self, file: str, *, name: str, organisation: str | None = None, hosts: tuple[str, ...] = ()
+        self,
+        file: str,
+        *,
+        name: str,
+        organisation: str | None = None,
+        hosts: tuple[str, ...] = (),
+        uris: tuple[str, ...] = (),
+        terms: "Terms | None" = None,
     ) -> KeyPair:
         """Sign a new key: for servers (``hosts``: names and addresses) and clients alike."""
         key = ec.generate_private_key(ec.SECP256R1())
         attributes = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
         if organisation:
             attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation))
-        usage = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
-        builder = self._builder(x509.Name(attributes), key.public_key()).add_extension(
-            x509.ExtendedKeyUsage(usage), critical=False
+        terms = terms or Terms()
+        subject = x509.Name(attributes)
+        builder = self._builder(subject, key.public_key(), terms.valid).add_extension(
+            x509.ExtendedKeyUsage(list(terms.usage)), critical=False
         )
-        if hosts:
-            names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        named = [
+            *(_general_name(host) for host in hosts),
+            *(x509.UniformResourceIdentifier(uri) for uri in uris),
+        ]
+        if terms.alternatives:
+            oid = ExtensionOID.SUBJECT_ALTERNATIVE_NAME
+            raw = x509.UnrecognizedExtension(oid, terms.alternatives)
+            builder = builder.add_extension(raw, critical=False)
+        elif named:
+            names = x509.SubjectAlternativeName(named)
             builder = builder.add_extension(names, critical=False)
         pair = KeyPair(key=self.folder / f"{file}.key", certificate=self.folder / f"{file}.crt")
         pair.key.write_bytes(_private_pem(key))
@@ -63,7 +93,10 @@ class Authority:
         return pair
 
     def _builder(
-        self, subject: x509.Name, public_key: ec.EllipticCurvePublicKey
+        self,
+        subject: x509.Name,
+        public_key: ec.EllipticCurvePublicKey,
+        valid: tuple[datetime.datetime, datetime.datetime] = (NOT_BEFORE, NOT_AFTER),
     ) -> x509.CertificateBuilder:
         return (
             x509.CertificateBuilder()
@@ -71,8 +104,8 @@ class Authority:
             .issuer_name(self._name)
             .public_key(public_key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(NOT_BEFORE)
-            .not_valid_after(NOT_AFTER)
+            .not_valid_before(valid[0])
+            .not_valid_after(valid[1])
         )
 
 
@@ -118,6 +151,17 @@ class Authorities:
 def certified(authority: Authority, name: str, file: str) -> TlsFiles:
     """A certificate for a name, and the authority that signed it."""
     pair = authority.sign(file, name=name, hosts=(name,))
+    trusted = authority.pair.certificate
+    return TlsFiles(authority=trusted, certificate=pair.certificate, key=pair.key)
+
+
+def of_role(
+    authority: Authority, role: Role, *, instance: str = ANY_INSTANCE, hosts: tuple[str, ...] = ()
+) -> TlsFiles:
+    """A certificate of a role, which names its principal."""
+    uri = uri_of(instance, role, f"{role.value}-1")
+    file = f"{role.value}-{instance}"
+    pair = authority.sign(file, name=role.value, hosts=hosts, uris=(uri,))
     trusted = authority.pair.certificate
     return TlsFiles(authority=trusted, certificate=pair.certificate, key=pair.key)
 

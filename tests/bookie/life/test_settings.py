@@ -9,6 +9,7 @@ from zonekeeper.bookie.life.settings import BookieSettings
 from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.settings import BadSettingError
 from zonekeeper.wire.formats.addresses import Address
+from zonekeeper.wire.identity.callers import Enforcement
 
 FLAGS = {
     "metadata": "zk://zk:2181/ledgers",
@@ -121,6 +122,10 @@ def test_each_setting_has_its_own_name_everywhere_and_defaults_are_right_setting
             {"id": "a:1-0", "tls_authority": "/a", "tls_certificate": "/c", "tls_key": "/k"},
             "--id: 'a:1-0' cannot be a bookie's id with TLS",
         ),
+        ({"access": "on"}, "--access: needs --tls-authority, --tls-certificate and --tls-key"),
+        ({"access": "never"}, "--access: 'never': must be one of off, warn, named, on"),
+        ({"access_names": "/n"}, "--access-names: needs --tls-authority"),
+        ({"access": "off", "access_names": "/n"}, "--access-names: needs --tls-authority"),
         ({"drain_timeout": "10"}, "--drain-timeout: '10': must be a duration"),
         ({"waiting_bytes": "0MiB"}, "--waiting-bytes: '0MiB': must be a size"),
         ({"disk_full": "95"}, "--disk-full: '95': must be a share"),
@@ -131,3 +136,15 @@ def test_each_setting_has_its_own_name_everywhere_and_defaults_are_right_setting
 def test_a_wrong_setting_is_refused_by_its_flag(changed: dict[str, str | None], named: str) -> None:
     with pytest.raises(BadSettingError, match=f"^{named}"):
         parse(**changed)
+
+
+@pytest.mark.parametrize("enforcement", Enforcement)
+def test_access_is_named_with_tls_and_off_without_unless_it_is_said(
+    enforcement: Enforcement,
+) -> None:
+    files = {"tls_authority": "/a", "tls_certificate": "/c", "tls_key": "/k"}
+    assert parse().access is Enforcement.OFF
+    assert parse(access="off").access is Enforcement.OFF
+    assert parse(**files).access is Enforcement.NAMED
+    found = parse(access=enforcement.value, access_names="/n", **files)
+    assert (found.access, found.access_names) == (enforcement, Path("/n"))

@@ -347,6 +347,7 @@ def test_what_a_laggard_has_to_get_is_kept_within_the_budget_and_then_it_has_fai
     [
         (errors.Fenced("recovered"), client_errors.Fenced, False),
         (errors.UnauthorizedAccess("no"), client_errors.KeyRefused, True),
+        (errors.NotPermitted("no"), client_errors.RoleRefused, True),
         (errors.EntryMismatch("other bytes"), client_errors.Misfit, False),
     ],
     ids=str,

@@ -25,6 +25,7 @@ from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.formats.frames import Flags, Frame
 from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.grpc import grpc_link, grpc_server, tls
+from zonekeeper.wire.host.access import Guard
 from zonekeeper.wire.host.serving import Host, HostLimits
 from zonekeeper.wire.link.stream_link import StreamLink
 from zonekeeper.wire.socket import socket_link, socket_server
@@ -129,11 +130,13 @@ class WatchedHost(Host):
         self.pipes: list[CountedStream] = []
 
     @contextmanager
-    def appending(self, outlet: Outlet, wire_version: int) -> Iterator[Inlet]:
+    def appending(
+        self, outlet: Outlet, wire_version: int, guard: Guard | None = None
+    ) -> Iterator[Inlet]:
         counted = CountedStream(outlet)
         self.pipes.append(counted)
         try:
-            with super().appending(counted, wire_version) as inlet:
+            with super().appending(counted, wire_version, guard) as inlet:
                 counted.inlet = inlet
                 yield counted
         finally:

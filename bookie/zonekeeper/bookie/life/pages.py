@@ -18,6 +18,7 @@ from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.formats import exposition
 from zonekeeper.wire.formats.exposition import Family, labelled, single
+from zonekeeper.wire.host.access import Access
 from zonekeeper.wire.running import looking, page_identity, process_figures, seam
 from zonekeeper.wire.running.looking import Page, Pages
 from zonekeeper.wire.running.page_identity import ProcessIdentity, ProcessKind
@@ -38,6 +39,7 @@ class PagesView:
     collector: Collector | None = None
     own_record: OwnRecord | None = None
     store: MetadataStore | None = None
+    access: Access | None = None
     #: None as well: there is no socket lane.
     socket: SocketFigures | None = None
 
@@ -89,6 +91,8 @@ class PagesView:
             families += exposition.counted(
                 "zonekeeper_bookie_storage", self.begun.storage.counters, of_now=False
             )
+        if self.access is not None:
+            families += self.access.figures.families(self.access.enforcement)
         if self.socket is not None:
             families += _of_socket(self.socket)
         if self.collector is not None:

@@ -59,8 +59,11 @@ from zonekeeper.wire.formats import bookie_names
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.host.access import Access
+from zonekeeper.wire.host.name_map_file import NameMapFile
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.running import looking, running
+from zonekeeper.wire.running.audit_log import AuditLog
 from zonekeeper.wire.running.processes import explained
 from zonekeeper.wire.running.readiness import ReadinessLines
 from zonekeeper.wire.running.running import StopRequest
@@ -138,6 +141,7 @@ class _Process:
         stack.push_async_callback(cluster.store.close)
         self._view.store = cluster.store
         await registration.refuse_foreign(cluster)
+        access = self._access(cluster.instance, stack)
         mine = identity.of_bookie(
             settings.bookie_id,
             cluster,
@@ -164,8 +168,8 @@ class _Process:
             bookie.modes.wall_ms = _wall_ms
             self._view.begun, self._view.bookie = begun, bookie
             writer = tasks.create_task(begun.storage.run())
-            housekeeping = self._keep_house(cluster, begun, bookie, ground, tasks)
-            host = Host(MeasuredBookie(bookie, self._view.measures))
+            housekeeping = self._keep_house(cluster, begun, bookie, ground, access, tasks)
+            host = Host(MeasuredBookie(bookie, self._view.measures), access=access)
             begun.storage.memory.on_forgetting = host.forgotten
             name = bookie_names.name_of(settings.bookie_id, cluster.instance)
             async with self._served(host, name, credentials, http_port) as ports:
@@ -193,6 +197,20 @@ class _Process:
                 self._conditions.missing(life.SERVING, "stopping")
                 await presence.leave()
                 await self._drain(bookie, begun.storage, writer)
+
+    def _access(self, instance: str, stack: AsyncExitStack) -> Access:
+        """Make what holds the rights of callers, and say how strictly it does."""
+        settings, audit = self._settings, AuditLog(lambda: _wall_ms() / 1_000)
+        stack.callback(audit.close)
+        if settings.tls is None:
+            _logger.warning("there is no TLS: every process that reaches the ports may do anything")
+        else:
+            _logger.info("access is %s: rights of roles are held so", settings.access.value)
+        names = _names(settings.access_names)
+        self._view.access = access = Access(
+            settings.access, instance=instance, names=names, audit=audit
+        )
+        return access
 
     def _read_disk(self, begun: Begun) -> None:
         """Note that the disk was read, and log what was found."""
@@ -282,9 +300,10 @@ class _Process:
         begun: Begun,
         bookie: BookieServer,
         ground: BookieGround,
+        access: Access,
         tasks: asyncio.TaskGroup,
     ) -> list["asyncio.Task[None]"]:
-        """Begin what is done from time to time: collecting garbage, looking at the room."""
+        """Begin what is done from time to time: collecting garbage, looking at room and names."""
         settings, storage = self._settings, begun.storage
         collector = Collector(
             cluster,
@@ -306,6 +325,7 @@ class _Process:
             tasks.create_task(collector.run()),
             tasks.create_task(begun.witness.run(settings.collecting.every_ms)),
             tasks.create_task(watch.run(settings.disk_check_ms)),
+            tasks.create_task(access.follow()),
         ]
 
     def _telling(
@@ -433,6 +453,15 @@ def _credentials(files: TlsFiles | None) -> grpc.ServerCredentials | None:
         return tls.server_credentials(files)
     except (OSError, ValueError) as error:
         raise OSError(f"{_TLS_FLAGS}: {error}") from error
+
+
+def _names(path: Path | None) -> NameMapFile | None:
+    if path is None:
+        return None
+    try:
+        return NameMapFile(path)
+    except (OSError, ValueError) as error:
+        raise OSError(f"--access-names: {error}") from error
 
 
 @asynccontextmanager

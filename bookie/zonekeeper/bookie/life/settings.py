@@ -23,6 +23,7 @@ from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.identity.callers import Enforcement
 from zonekeeper.wire.running import logs, seam
 from zonekeeper.wire.running.bookie_config import CAPACITY_BYTES_MIN
 from zonekeeper.wire.running.logs import LogSettings
@@ -111,6 +112,20 @@ SETTINGS: Final = (
         "one.",
     ),
     *tls.SERVER_SETTINGS,
+    Setting(
+        name="access",
+        shown_as="HOW",
+        otherwise="named with TLS, off without",
+        help="How strictly the rights of roles are held: off; warn counts and logs what would be "
+        "refused; named refuses callers whose certificate names a role, and warns of the others; "
+        "on refuses every caller what no role of it may do.",
+    ),
+    Setting(
+        name="access-names",
+        shown_as="FILE",
+        help="The map of foreign names: which certificates without a URI of zonekeeper's have "
+        "which role. It is read again when it changes.",
+    ),
     Setting(
         name="drain-timeout",
         shown_as="DURATION",
@@ -226,6 +241,9 @@ class BookieSettings:
     http: Address
     #: None: every client that reaches the port is served, and nothing is encrypted.
     tls: TlsFiles | None
+    access: Enforcement
+    #: None: no certificate is mapped.
+    access_names: Path | None
     drain_timeout_ms: int
     waiting_bytes_max: int
     ledgers_max: int
@@ -252,6 +270,7 @@ def parse(
     given = GivenSettings(SETTINGS, flags, environment, file, file_name)
     listen = given.read("listen", addresses.parse)
     bookie_id = given.read("id", _bookie_id, socket.gethostname())
+    files = _tls(given, bookie_id)
     return BookieSettings(
         metadata=given.read("metadata", address),
         bookie_id=bookie_id,
@@ -263,7 +282,9 @@ def parse(
         listen_socket=given.optional("listen-socket", addresses.parse),
         advertise=_advertised(given, listen),
         http=given.read("http", addresses.parse),
-        tls=_tls(given, bookie_id),
+        tls=files,
+        access=_access(given, files),
+        access_names=given.optional("access-names", Path),
         drain_timeout_ms=given.read("drain-timeout", settings.duration_ms),
         waiting_bytes_max=given.read("waiting-bytes", settings.size_bytes),
         ledgers_max=given.read("ledgers", settings.count),
@@ -311,6 +332,27 @@ def _tls(given: GivenSettings, bookie_id: BookieId) -> TlsFiles | None:
     except ValueError as error:
         raise BadSettingError(f"{given.source('id')}: {error}") from error
     return files
+
+
+def _access(given: GivenSettings, files: TlsFiles | None) -> Enforcement:
+    """Read how strictly rights are held. Without TLS nobody is known, and so nothing is held."""
+    default = Enforcement.OFF if files is None else Enforcement.NAMED
+    found = given.read("access", _enforcement, default.value)
+    asks = "access" if found is not Enforcement.OFF else "access-names"
+    if files is None and given.has(asks):
+        raise BadSettingError(
+            f"{given.source(asks)}: needs --tls-authority, --tls-certificate and --tls-key, "
+            "because roles stand in the certificates of callers"
+        )
+    return found
+
+
+def _enforcement(text: str) -> Enforcement:
+    try:
+        return Enforcement(text)
+    except ValueError:
+        known = ", ".join(each.value for each in Enforcement)
+        raise ValueError(f"{text!r}: must be one of {known}") from None
 
 
 def _marks(given: GivenSettings) -> Marks:

@@ -9,7 +9,7 @@ ledger may have another ensemble by then.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -28,6 +28,7 @@ from zonekeeper.client.sessions.tailing import Spell
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers.ledgers import NoLedgerError
 from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats import errors as wire_errors
 from zonekeeper.wire.formats.entries import Entry
 
 #: With E > Qw: the payload bytes that one window of all shares together aims at.
@@ -158,6 +159,7 @@ class Reader:
                     errors.describe(fragment.ensemble[at], error)
                     for at, error in sorted(found.errors.items())
                 )
+                self._not_permitted(found.errors.values())
                 raise errors.ReadFailed(
                     f"ledger {self.ledger_id}: too few bookies say how far it is confirmed; "
                     f"{failed}; try again"
@@ -446,10 +448,17 @@ class Reader:
         failed = ", ".join(
             errors.describe(fragment.ensemble[at], error) for at, error in read.errors.items()
         )
+        self._not_permitted(read.errors.values())
         raise errors.ReadFailed(
             f"ledger {self.ledger_id}, entry {entry_id}: none of {', '.join(asked)} gave it "
             f"({failed}); try again when they are back"
         )
+
+    def _not_permitted(self, failures: Iterable[Exception]) -> None:
+        """Raise NotPermitted if a bookie said so: every other one would say it, too."""
+        for error in failures:
+            if isinstance(error, wire_errors.NotPermitted):
+                raise errors.NotPermitted(f"ledger {self.ledger_id}: {error}") from error
 
 
 def _end_by(metadata: LedgerMetadata) -> EntryId:

@@ -104,6 +104,15 @@ class Unauthorized(ClientError):
     """The ledger has another password, or a bookie does not allow this client the request."""
 
 
+class NotPermitted(ClientError):
+    """No role of this client's certificate may do this; no bookie did anything.
+
+    A recovery that is refused has begun in the metadata: then it is ``maybe_applied``. The message
+    names the role that is needed. It is not ``Unauthorized``: the ledger's password may be right,
+    and the same request succeeds with a certificate of that role.
+    """
+
+
 class NotEnoughBookies(ClientError):
     """The bookies that are available make no legal ensemble; others may come back."""
 
@@ -177,6 +186,10 @@ class AddTimedOut(WriterStopped):
 
 class KeyRefused(WriterStopped):
     """A bookie does not allow this writer to write; the ledger ends at its LAC."""
+
+
+class RoleRefused(KeyRefused):
+    """No role of this client's certificate may write; the ledger ends at its LAC."""
 
 
 class Misfit(WriterStopped):

@@ -68,8 +68,8 @@ class Reading:
     async def survey(self, fragment: Fragment, fence_key: MasterKey | None, found: Survey) -> None:
         """Ask a whole ensemble for the ledger's end, until enough or all have answered.
 
-        With ``fence_key`` the request fences each bookie first. An UnauthorizedAccess of any bookie
-        ends the survey.
+        With ``fence_key`` the request fences each bookie first. An UnauthorizedAccess or a
+        NotPermitted of any bookie ends the survey.
         """
 
         async def ask(position: int) -> tuple[int, survey.Evidence | Exception]:
@@ -95,7 +95,7 @@ class Reading:
                 else:
                     self.report(fragment.ensemble[position], answer)
                     found.failed(position, answer)
-                    if isinstance(answer, errors.UnauthorizedAccess):
+                    if isinstance(answer, errors.UnauthorizedAccess | errors.NotPermitted):
                         return
 
     async def entries(

@@ -369,6 +369,13 @@ class Recovery:
 
     def _refused(self, failures: dict[int, Exception]) -> None:
         for error in failures.values():
+            if isinstance(error, wire_errors.NotPermitted):
+                # The metadata says already that the ledger is in recovery.
+                raise errors.NotPermitted(
+                    f"ledger {self.ledger_id}: {error}; the ledger stays in recovery, until a "
+                    "client recovers it that may",
+                    maybe_applied=True,
+                ) from error
             if isinstance(error, wire_errors.UnauthorizedAccess):
                 raise errors.Unauthorized(
                     f"ledger {self.ledger_id}: {error}; check its password and this client's rights"

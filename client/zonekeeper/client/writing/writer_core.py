@@ -330,9 +330,8 @@ class WriterCore:
             self._do(ev.Released(size_bytes=released))
         kept_bytes = self._flight.kept_bytes
         if 2 * kept_bytes > self._limits.budget_bytes:
-            first = self._flight.kept[0].first
             lags = wire_errors.TooManyRequests(f"it lags: {kept_bytes} confirmed bytes wait for it")
-            for seat in self.seating.behind(first):
+            for seat in self.seating.behind(self._flight.kept[0].first):
                 self._fail(seat, lags)
             self._trim()
             self._consider_change()
@@ -356,6 +355,8 @@ class WriterCore:
             case wire_errors.UnauthorizedAccess():
                 message = f"{said}; check the ledger's password and this client's rights"
                 self._stop(errors.KeyRefused(message), close=True, cause=error)
+            case wire_errors.NotPermitted():
+                self._stop(errors.RoleRefused(said), close=True, cause=error)
             case wire_errors.EntryMismatch() if self._pinned_lac is None:
                 message = f"{said}; two writers were at work: recover the ledger"
                 self._stop(errors.Misfit(message), close=False, cause=error)
@@ -411,8 +412,7 @@ class WriterCore:
             row = f"{self._where()}: {self._changes} ensembles in a row acknowledged nothing"
             named = f"the last one was {', '.join(self.ensemble)}: look at these bookies"
             lacking = shortfalls.of_quorum(self.seating.seats, self._quorums)
-            message = f"{row}: {causes}; {named}; {lacking}"
-            self._stop(errors.LostQuorum(message), close=True)
+            self._stop(errors.LostQuorum(f"{row}: {causes}; {named}; {lacking}"), close=True)
             return
         self._effects += self.seating.send_all()
         self._trim()

@@ -28,7 +28,7 @@ neither has all that is needed here. The table has BookKeeper's client code afte
      8 ReadOnly           -104     17 ShuttingDown       -
      9 TooManyRequests    -105     18 StartedAgain       -
     19 LedgerDeleted      -        20 NotVouched         -
-                                   21 MetadataAway       -
+    23 NotPermitted       -        21 MetadataAway       -
 
 An unknown number from a newer peer becomes ``UnknownError``, which assumes the worst of both
 answers.
@@ -69,7 +69,7 @@ class Fenced(ProtocolError):
 
 
 class UnauthorizedAccess(ProtocolError):
-    """The master key is not the ledger's, or the peer's role does not allow the request."""
+    """The master key is not the ledger's, or gRPC or TLS did not accept the peer."""
 
     code = 3
 
@@ -199,6 +199,15 @@ class MetadataAway(ProtocolError):
     retryable = True
 
 
+class NotPermitted(ProtocolError):
+    """No role of the caller's certificate may do this: nothing was done, use another certificate.
+
+    A client of a release before this number takes it as unknown, and does not try again.
+    """
+
+    code = 23
+
+
 class UnknownError(ProtocolError):
     """A number that this version does not know; it may mean anything, even "it was applied"."""
 
@@ -234,6 +243,7 @@ BY_NUMBER: Final[dict[int, type[ProtocolError]]] = {
         LedgerDeleted,
         NotVouched,
         MetadataAway,
+        NotPermitted,
     )
 }
 

@@ -9,13 +9,18 @@ which error that is.
 """
 
 import re
-from collections.abc import Iterable
+import ssl
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
+from urllib.parse import unquote
 
 import grpc
 
 from zonekeeper.wire.formats import bookie_names, carriers, errors, versions
 from zonekeeper.wire.formats.versions import WireVersions
+from zonekeeper.wire.identity import certificates
+from zonekeeper.wire.identity.principals import PeerNames
 
 SERVICE: Final = "zonekeeper.wire.v1.Bookie"
 
@@ -56,6 +61,11 @@ CONNECTIONS_MAX: Final = 4_096
 CONNECTION_STREAMS_MAX: Final = 1_024
 #: A peer must finish its handshake within this time.
 HANDSHAKE_TIMEOUT_MS: Final = 5_000
+
+#: The property of a connection that says how it is protected, and its value for TLS.
+_SECURITY: Final = "transport_security_type"
+_TLS: Final = b"ssl"
+_CERTIFICATE: Final = "x509_pem_cert"
 
 Option = tuple[str, int | str]
 
@@ -100,6 +110,31 @@ def check_meant(name: str, found: Iterable[tuple[str, str | bytes]]) -> None:
 def is_of_another(name: str, found: Iterable[tuple[str, str | bytes]]) -> bool:
     """Say whether an error with these trailers certainly comes from another bookie."""
     return any(key == BOOKIE_HEADER and value != name for key, value in found)
+
+
+def names_of(shown: Mapping[str, Iterable[bytes]]) -> PeerNames | None:
+    """Give the names in a peer's certificate, from what gRPC shows of its connection; None: no TLS.
+
+    gRPC shows names, too, but cuts them at a zero byte (``identity.certificates``).
+    """
+    if _TLS not in shown.get(_SECURITY, ()):
+        return None
+    pems = list(shown.get(_CERTIFICATE, ()))
+    return _names_in(pems[0]) if len(pems) == 1 else PeerNames()
+
+
+@lru_cache(maxsize=256)
+def _names_in(pem: bytes) -> PeerNames:
+    try:
+        return certificates.names_in(ssl.PEM_cert_to_DER_cert(pem.decode("ascii")))
+    except ValueError:
+        return PeerNames()
+
+
+def peer_of(peer: str) -> str:
+    """Give the address of a peer, as HOST:PORT, from gRPC's text for it."""
+    kind, _, address = unquote(peer).partition(":")
+    return address if kind in ("ipv4", "ipv6") else peer
 
 
 def client_options(expected_name: str) -> list[Option]:

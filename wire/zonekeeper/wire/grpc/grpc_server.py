@@ -26,6 +26,7 @@ from zonekeeper.wire.contract.pipes import Pipe, StreamKind
 from zonekeeper.wire.formats import bookie_names, errors
 from zonekeeper.wire.grpc import grpc_edge
 from zonekeeper.wire.host import methods
+from zonekeeper.wire.host.access import Guard
 from zonekeeper.wire.host.methods import SpelledCall, SpelledSubscription
 from zonekeeper.wire.host.serving import Host
 
@@ -157,8 +158,9 @@ class _ServerPipe:
     and is counted, until the peer has taken the message or is gone (``emptied``).
     """
 
-    def __init__(self, context: _Context, crowd: _Crowd) -> None:
+    def __init__(self, context: _Context, crowd: _Crowd, guard: Guard) -> None:
         self._context = context
+        self.guard = guard
         self._crowd = crowd
         self._peer = context.peer()
         #: What both sides speak on this stream.
@@ -235,7 +237,9 @@ def _handler(
             grpc_edge.check_meant(name, context.invocation_metadata() or ())
         except errors.WireError as error:
             await _refuse(context, grpc_edge.ANOTHER, error)
-        pipe, failure = _ServerPipe(context, crowd), None
+        names = grpc_edge.names_of(context.auth_context())
+        guard = host.access.guard(names, grpc_edge.peer_of(context.peer()))
+        pipe, failure = _ServerPipe(context, crowd, guard), None
         try:
             said = grpc_edge.spoken_by(context.invocation_metadata() or ())
             pipe.wire_version = host.meet(said, bookie_names.bookie_of(name))
@@ -249,25 +253,29 @@ def _handler(
     return grpc.stream_stream_rpc_method_handler(handle)
 
 
-def _stream(serve: Callable[[Pipe, int], Awaitable[None]], host: Host, crowd: _Crowd) -> _Serve:
+def _stream(
+    serve: Callable[[Pipe, int, Guard], Awaitable[None]], host: Host, crowd: _Crowd
+) -> _Serve:
     async def admit(pipe: _ServerPipe, peer: str) -> None:
         with crowd.admitted(peer):
             await pipe.say(grpc_edge.speaking(host.speaks))
-            await serve(pipe, pipe.wire_version)
+            await serve(pipe, pipe.wire_version, pipe.guard)
 
     return admit
 
 
 def _call(host: Host, method: SpelledCall) -> _Serve:
     async def answer(pipe: _ServerPipe, _: str) -> None:
-        await pipe.send(await method.serve_bytes(host, await pipe.request()))
+        request = await pipe.request()
+        await pipe.send(await method.serve_bytes(host, pipe.guard, request))
 
     return answer
 
 
 def _subscription(host: Host, method: SpelledSubscription) -> _Serve:
     async def answer(pipe: _ServerPipe, _: str) -> None:
-        async with aclosing(method.serve_bytes(host, await pipe.request())) as answers:
+        request = await pipe.request()
+        async with aclosing(method.serve_bytes(host, pipe.guard, request)) as answers:
             async for one in answers:
                 await pipe.send(one)
 

@@ -1,7 +1,8 @@
 """The calls of the service: for each the function that serves it and the spelling of its messages.
 
 There is one table for all transports. gRPC uses name, function and spelling; the simulated network
-uses name and function. An unreadable or impossible message is a BadRequest.
+uses name and function. An unreadable or impossible message is a BadRequest. What the caller may not
+ask is refused with NotPermitted, once the message is read and before anything is done.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -11,9 +12,12 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.contract import messages
 from zonekeeper.wire.formats import errors
+from zonekeeper.wire.host.access import Guard
 from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.identity.rights import Operation
 from zonekeeper.wire.pb import bookie_pb2 as pb
 
 Q = TypeVar("Q")
@@ -50,13 +54,19 @@ class Call(Generic[Q, R]):
     """A request with one answer."""
 
     name: str
+    operation: Operation
     request: Spelling[Q]
     reply: Spelling[R]
     serve: Callable[[Host, Q], Awaitable[R]]
+    #: Gives the ledger that a request is about, for the audit; None: the call is about none.
+    ledger_of: Callable[[Q], LedgerId] | None = None
 
-    async def serve_bytes(self, host: Host, request: bytes) -> bytes:
-        """Serve a request in its spelled form."""
-        return self.reply.encode(await self.serve(host, self.request.decode(request)))
+    async def serve_bytes(self, host: Host, guard: Guard, request: bytes) -> bytes:
+        """Serve a request in its spelled form, if its caller may ask it."""
+        asked = self.request.decode(request)
+        with guard.asked(self.operation, None if self.ledger_of is None else self.ledger_of(asked)):
+            answer = await self.serve(host, asked)
+        return self.reply.encode(answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +74,20 @@ class Subscription(Generic[Q, R]):
     """A request with answers until the caller has enough."""
 
     name: str
+    operation: Operation
     request: Spelling[Q]
     reply: Spelling[R]
     serve: Callable[[Host, Q], AsyncGenerator[R, None]]
+    #: Gives the ledger that a request is about, for the audit.
+    ledger_of: Callable[[Q], LedgerId]
 
-    async def serve_bytes(self, host: Host, request: bytes) -> AsyncGenerator[bytes, None]:
-        """Serve a request in its spelled form."""
-        async with aclosing(self.serve(host, self.request.decode(request))) as answers:
+    async def serve_bytes(
+        self, host: Host, guard: Guard, request: bytes
+    ) -> AsyncGenerator[bytes, None]:
+        """Serve a request in its spelled form, if its caller may ask it."""
+        asked = self.request.decode(request)
+        guard.check(self.operation, self.ledger_of(asked))
+        async with aclosing(self.serve(host, asked)) as answers:
             async for answer in answers:
                 yield self.reply.encode(answer)
 
@@ -81,47 +98,72 @@ _EVIDENCE = _spelling(pb.LacEvidence, messages.lac_evidence, messages.read_lac_e
 
 FENCE: Final = Call(
     "Fence",
+    Operation.FENCE,
     _spelling(pb.FenceRequest, messages.fence, messages.read_fence),
     _EVIDENCE,
     lambda host, asked: host.bookie.fence(asked.ledger_id, asked.master_key, asked.create_token),
+    lambda asked: asked.ledger_id,
 )
-READ_LAC: Final = Call("ReadLac", _LEDGER, _EVIDENCE, lambda host, it: host.bookie.read_lac(it))
-FORCE: Final = Call("Force", _LEDGER, _DONE, lambda host, it: host.bookie.force(it))
+READ_LAC: Final = Call(
+    "ReadLac",
+    Operation.READ_LAC,
+    _LEDGER,
+    _EVIDENCE,
+    lambda host, ledger_id: host.bookie.read_lac(ledger_id),
+    lambda ledger_id: ledger_id,
+)
+FORCE: Final = Call(
+    "Force",
+    Operation.FORCE,
+    _LEDGER,
+    _DONE,
+    lambda host, ledger_id: host.bookie.force(ledger_id),
+    lambda ledger_id: ledger_id,
+)
 LIST_ENTRIES: Final = Call(
     "ListEntries",
+    Operation.LIST_ENTRIES,
     _spelling(pb.ListEntriesRequest, messages.list_entries, messages.read_list_entries),
     _spelling(pb.EntryRanges, messages.entry_ranges, messages.read_entry_ranges),
     lambda host, asked: host.list_entries(asked),
+    lambda asked: asked.ledger_id,
 )
 INFO: Final = Call(
     "Info",
+    Operation.INFO,
     _spelling(pb.InfoRequest, messages.info, messages.read_info),
     _spelling(pb.BookieInfo, messages.bookie_info, messages.read_bookie_info),
     lambda host, _: host.bookie.info(),
 )
 SET_READ_ONLY: Final = Call(
     "SetReadOnly",
+    Operation.SET_READ_ONLY,
     _spelling(pb.SetReadOnlyRequest, messages.set_read_only, messages.read_set_read_only),
     _DONE,
     lambda host, read_only: host.bookie.set_read_only(read_only=read_only),
 )
 END_LIMBO: Final = Call(
     "EndLimbo",
+    Operation.END_LIMBO,
     _spelling(pb.EndLimboRequest, messages.end_limbo, messages.read_end_limbo),
     _DONE,
     lambda host, asked: host.bookie.end_limbo(asked.ledger_id, asked.boot_epoch),
+    lambda asked: asked.ledger_id,
 )
 COMPACT: Final = Call(
     "Compact",
+    Operation.COMPACT,
     _spelling(pb.CompactRequest, messages.compact, messages.read_compact),
     _DONE,
     lambda host, major: host.bookie.compact(major=major),
 )
 TAIL: Final = Subscription(
     "Tail",
+    Operation.TAIL,
     _spelling(pb.TailRequest, messages.tail, messages.read_tail),
     _spelling(pb.TailUpdate, messages.tail_update, messages.read_tail_update),
     lambda host, asked: host.tail(asked),
+    lambda asked: asked.ledger_id,
 )
 
 
@@ -133,8 +175,13 @@ class SpelledCall(Protocol):
         """Its name in the ``.proto``."""
         ...
 
-    async def serve_bytes(self, host: Host, request: bytes) -> bytes:
-        """Serve a request in its spelled form."""
+    @property
+    def operation(self) -> Operation:
+        """The operation that it asks for."""
+        ...
+
+    async def serve_bytes(self, host: Host, guard: Guard, request: bytes) -> bytes:
+        """Serve a request in its spelled form, if its caller may ask it."""
         ...
 
 
@@ -146,8 +193,13 @@ class SpelledSubscription(Protocol):
         """Its name in the ``.proto``."""
         ...
 
-    def serve_bytes(self, host: Host, request: bytes) -> AsyncGenerator[bytes, None]:
-        """Serve a request in its spelled form."""
+    @property
+    def operation(self) -> Operation:
+        """The operation that it asks for."""
+        ...
+
+    def serve_bytes(self, host: Host, guard: Guard, request: bytes) -> AsyncGenerator[bytes, None]:
+        """Serve a request in its spelled form, if its caller may ask it."""
         ...
 
 

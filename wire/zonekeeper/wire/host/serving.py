@@ -17,6 +17,8 @@ the same for every bookie, and packs answers:
   larger answer. A transport ends the stream of a peer that takes nothing for long, so that this
   peer does not use up the share of the others.
 
+* What a caller asks is checked against its rights (``access``) before anything is done.
+
 A peer that breaks a rule loses its stream, and is told the reason. Other streams are not affected.
 
 Acknowledgements are coalesced like everything else: while one message of them is being sent, more
@@ -39,7 +41,11 @@ from zonekeeper.wire.contract.inlets import Inlet, Outlet, PipedOutlet
 from zonekeeper.wire.contract.pipes import Pipe, until_one_ends
 from zonekeeper.wire.formats import carriers, errors, openings, versions
 from zonekeeper.wire.formats.versions import WireVersions
+from zonekeeper.wire.host import packing
+from zonekeeper.wire.host.access import Access, Guard
+from zonekeeper.wire.host.packing import ReplyBudget
 from zonekeeper.wire.host.turns import Turns
+from zonekeeper.wire.identity import operations
 
 #: No answer has many more bytes than this, whatever the request asks for.
 REPLY_BYTES_MAX: Final = 4 << 20
@@ -48,8 +54,6 @@ RANGES_MAX: Final = 100_000
 TURN_BYTES_MAX: Final = carriers.CARRIER_BYTES_AIM
 #: A tail without news gets an update no more often than this.
 QUIET_MS_MIN: Final = 1_000
-
-_CARRIER_ROOM: Final = carriers.CARRIER_BYTES_MAX - carriers.HEADER_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +83,15 @@ class Host:
         limits: HostLimits | None = None,
         *,
         speaks: WireVersions | None = versions.SPOKEN,
+        access: Access | None = None,
     ) -> None:
+        """Without ``access`` every caller may do everything."""
         self.bookie = bookie
+        self.access = access or Access()
         #: What this side says of its versions of the wire; None: nothing.
         self.speaks = speaks
         self._limits = limits or HostLimits()
-        self._replies = _Budget(self._limits.all_replies_bytes_max)
+        self._replies = ReplyBudget(self._limits.all_replies_bytes_max)
         self._turns = Turns(TURN_BYTES_MAX)
         self._tails = 0
         #: The Append streams that are being served.
@@ -102,19 +109,27 @@ class Host:
         """
         return versions.common(client, self.speaks, name)
 
-    async def serve_appends(self, pipe: Pipe, wire_version: int = 1) -> None:
-        """Serve an Append stream until it ends; raises the error that ended it."""
+    async def serve_appends(
+        self, pipe: Pipe, wire_version: int = 1, guard: Guard | None = None
+    ) -> None:
+        """Serve an Append stream until it ends; raises the error that ended it.
+
+        ``guard`` is that of the connection; None: there is no TLS.
+        """
         outlet = PipedOutlet()
-        with self.appending(outlet, wire_version) as stream:
+        with self.appending(outlet, wire_version, guard) as stream:
             await outlet.exchange(pipe, stream)
 
     @contextmanager
-    def appending(self, outlet: Outlet, wire_version: int) -> Iterator[Inlet]:
+    def appending(
+        self, outlet: Outlet, wire_version: int, guard: Guard | None = None
+    ) -> Iterator[Inlet]:
         """Give an Append stream, which lasts as long as the block, and greet on it.
 
         After that it still gets answers from the bookie. They are dropped.
         """
-        stream = _AppendStream(self.bookie, self._limits, wire_version, outlet)
+        guard = guard or self._nobody()
+        stream = _AppendStream(self.bookie, self._limits, wire_version, outlet, guard)
         outlet.put(self._hello(wire_version))
         self._appending[stream] = None
         try:
@@ -135,10 +150,15 @@ class Host:
         for stream in self._appending:
             stream.forgotten(ledger_id)
 
-    async def serve_reads(self, pipe: Pipe, wire_version: int = 1) -> None:
+    async def serve_reads(
+        self, pipe: Pipe, wire_version: int = 1, guard: Guard | None = None
+    ) -> None:
         """Serve a Read stream until it ends; raises the error that ended it."""
         await pipe.send(self._hello(wire_version))
-        stream = _ReadStream(self.bookie, self._limits, self._replies, self._turns, wire_version)
+        guard = guard or self._nobody()
+        stream = _ReadStream(
+            self.bookie, self._limits, self._replies, self._turns, wire_version, guard
+        )
         try:
             await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
         finally:
@@ -173,36 +193,11 @@ class Host:
         finally:
             self._tails -= 1
 
+    def _nobody(self) -> Guard:
+        return self.access.guard(None, "a peer without TLS")
+
     def _hello(self, wire_version: int) -> bytes:
         return carriers.build([carriers.Hello(boot_epoch=self.bookie.boot_epoch)], wire_version)
-
-
-class _Budget:
-    """Bytes that all streams share. At the limit newcomers wait; the last one may pass over it."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self.taken = 0
-        self._has_room = asyncio.Event()
-        self._has_room.set()
-
-    async def room(self) -> None:
-        while self.taken >= self._bytes_max:
-            await self._has_room.wait()
-
-    def take(self, size_bytes: int) -> None:
-        self.taken += size_bytes
-        if self.taken < self._bytes_max:
-            self._has_room.set()
-        else:
-            self._has_room.clear()
-
-
-def _items(message: bytes | bytearray, wire_version: int) -> tuple[carriers.Item, ...]:
-    try:
-        return carriers.parse(message, wire_version)
-    except errors.FormatError as fault:
-        raise fault.as_protocol_error() from fault
 
 
 class _AppendStream:
@@ -218,8 +213,10 @@ class _AppendStream:
         limits: HostLimits,
         wire_version: int,
         outlet: Outlet,
+        guard: Guard,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._guard = guard
         self._outlet = outlet
         self._is_over = False
         #: Nothing is handed over: there is no room.
@@ -271,7 +268,7 @@ class _AppendStream:
             del self._opening[number]
 
     def taken(self, message: bytes | bytearray) -> None:
-        items = _items(message, self._wire_version)
+        items = packing.items(message, self._wire_version)
         admitted = [self._admit(item) for item in items]
         if accepted := [item for item in admitted if item is not None]:
             self._bookie.append(accepted, self)
@@ -312,6 +309,9 @@ class _AppendStream:
         if item.number <= self._last_number:
             raise errors.BadRequest(f"append {item.number} came after {self._last_number}")
         self._last_number = item.number
+        if (refusal := self._guard.refusal(operations.of_item(item), ledger_id)) is not None:
+            self._refuse(item.number, refusal)
+            return None
         if isinstance(item, carriers.Open):
             self._opening[item.number] = ledger_id
         elif ledger_id in self._opened:
@@ -357,7 +357,7 @@ class _AppendStream:
         """Give answers for one message: acks first, as runs, because they free budget."""
         items: list[carriers.Item] = []
         acked, self._acked = self._acked, []
-        for first, last in _runs(sorted(acked)):
+        for first, last in packing.runs(sorted(acked)):
             if len(items) < carriers.ITEMS_MAX:
                 items.append(carriers.Acked(number=first, last=last))
             else:
@@ -374,17 +374,6 @@ class _AppendStream:
 _REFUSED_MAX: Final = carriers.CARRIER_BYTES_AIM // (2 * carriers.DETAIL_BYTES_MAX)
 
 
-def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Give the runs of consecutive numbers, none longer than one ``Acked`` may be."""
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] + 1 == number and number - runs[-1][0] < carriers.ACKED_MAX:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return runs
-
-
 class _ReadStream:
     """One Read stream."""
 
@@ -392,10 +381,12 @@ class _ReadStream:
         self,
         bookie: service.BookieService,
         limits: HostLimits,
-        replies: _Budget,
+        replies: ReplyBudget,
         turns: Turns,
         wire_version: int,
+        guard: Guard,
     ) -> None:
+        self._guard = guard
         self._bookie = bookie
         self._wire_version = wire_version
         self._limits = limits
@@ -412,7 +403,7 @@ class _ReadStream:
     async def take_in(self, pipe: Pipe) -> None:
         async with asyncio.TaskGroup() as reads:
             while (message := await pipe.receive()) is not None:
-                for item in _items(message, self._wire_version):
+                for item in packing.items(message, self._wire_version):
                     if not isinstance(item, carriers.Read):
                         raise errors.BadRequest(f"{item} does not belong on a Read stream")
                     await self._has_room.wait()
@@ -449,18 +440,19 @@ class _ReadStream:
     async def _read(self, read: carriers.Read, bytes_max: int) -> None:
         answer: carriers.ReadAnswer | carriers.Refused
         try:
-            reply = await self._bookie.read(
-                service.ReadRequest(
-                    ledger_id=read.ledger_id,
-                    first_entry_id=read.first,
-                    last_entry_id=read.last,
-                    step=read.step,
-                    bytes_max=bytes_max,
-                    fence_key=read.fence_key,
-                    create_token=read.create_token,
+            with self._guard.asked(operations.of_item(read), read.ledger_id):
+                reply = await self._bookie.read(
+                    service.ReadRequest(
+                        ledger_id=read.ledger_id,
+                        first_entry_id=read.first,
+                        last_entry_id=read.last,
+                        step=read.step,
+                        bytes_max=bytes_max,
+                        fence_key=read.fence_key,
+                        create_token=read.create_token,
+                    )
                 )
-            )
-            answer = _fitting(read.number, reply)
+            answer = packing.fitting(read.number, reply)
         except errors.ProtocolError as error:
             answer = carriers.Refused(number=read.number, code=error.code, detail=error.detail)
         size_bytes = carriers.size_of(answer)
@@ -481,17 +473,3 @@ class _ReadStream:
             items.append(answer)
             total += size_bytes
         return items, total
-
-
-def _fitting(number: int, reply: service.ReadReply) -> carriers.ReadAnswer:
-    """Give as much of a reply as fits into a carrier; the reader asks again for the rest."""
-    item = carriers.ReadAnswer(
-        number=number,
-        next_entry=reply.next_entry_id,
-        last_add_confirmed=reply.last_add_confirmed,
-        frames=reply.frames,
-    )
-    while carriers.size_of(item) > _CARRIER_ROOM:
-        *kept, left_out = item.frames
-        item = dataclasses.replace(item, next_entry=left_out.first, frames=tuple(kept))
-    return item

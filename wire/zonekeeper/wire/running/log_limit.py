@@ -49,6 +49,14 @@ class LineLimit:
     def __init__(self) -> None:
         self._windows: dict[LinePlace, _Window] = {}
 
+    def __len__(self) -> int:
+        """Give the number of places that have a window now."""
+        return len(self._windows)
+
+    def __contains__(self, place: LinePlace) -> bool:
+        """Has this place a window now?"""
+        return place in self._windows
+
     def over(self, now_s: float) -> list[LeftOut]:
         """End the windows that are over, and give what they left out."""
         ended = [

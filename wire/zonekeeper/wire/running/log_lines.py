@@ -55,6 +55,9 @@ FIELDS: Final[Mapping[str, str]] = {
     "same_session": "Is the session the one from before?",
     "peer": "The address of the other side of a connection.",
     "cause": "Why a connection of the socket lane ended, as its metric says it.",
+    "principal": "The role and the name of the caller, by its certificate, or `nobody`.",
+    "operation": "The operation that was asked for, as the table of rights names it.",
+    "outcome": "The outcome: `done`, `refused`, `warned`, `cut off`, or the name of an error.",
     "suppressed": "So many lines of this kind were left out.",
 }
 

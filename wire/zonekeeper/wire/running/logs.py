@@ -6,6 +6,8 @@ a line an event (``log_lines``), and each place in the code has a limit (``log_l
 The level is that of our own loggers. Libraries are never heard below INFO: at DEBUG some of them
 log what they send, and that may be a password.
 
+The audit has a limit of its own (``audit_log``), and is written at every level of the setting.
+
 A library of ours sets up nothing: in an application the log is the application's.
 """
 
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 
 from zonekeeper.placement.base.settings import GivenSettings, Setting
+from zonekeeper.wire.running import audit_log
 from zonekeeper.wire.running.log_limit import WINDOW_S, LeftOut, LineLimit, LinePlace
 from zonekeeper.wire.running.log_lines import JsonLines, TextLines
 
@@ -81,6 +84,7 @@ def set_up(settings: LogSettings, process: Mapping[str, str], stream: TextIO | N
     root.addHandler(handler)
     root.setLevel(max(settings.level.value, logging.INFO))
     logging.getLogger(OURS).setLevel(settings.level.value)
+    logging.getLogger(audit_log.NAME).setLevel(logging.INFO)
 
 
 class LimitedHandler(logging.StreamHandler[TextIO]):
@@ -94,6 +98,9 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
         """Write a record, or count it; before that, what was left out since."""
         for left_out in self._limit.over(record.created):
             super().emit(_told(left_out))
+        if record.name == audit_log.NAME:
+            super().emit(record)
+            return
         place = LinePlace(logger=record.name, path=record.pathname, line=record.lineno)
         if self._limit.takes(place, record.levelno, record.created):
             super().emit(record)

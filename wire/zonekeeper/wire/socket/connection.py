@@ -19,6 +19,7 @@ or ``LINGER_MS`` are over. To close a socket with unread bytes would destroy the
 import asyncio
 import enum
 import socket
+import ssl
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -232,6 +233,13 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_over:
             taker.ended()
         self.resume_reading()
+
+    @property
+    def certificate(self) -> bytes:
+        """The peer's certificate in DER, which was checked; empty without one."""
+        assert self._transport is not None
+        secured: ssl.SSLObject | None = self._transport.get_extra_info("ssl_object")
+        return (secured and secured.getpeercert(binary_form=True)) or b""
 
     def pass_to(self, taker: Taker, messages: list[Message]) -> None:
         """Go on with another taker, and give it what the one before had not used."""

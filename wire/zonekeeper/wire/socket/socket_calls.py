@@ -11,6 +11,7 @@ of its other calls on the same connection. A tail of which nothing is taken for 
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.wire.formats import errors, socket_messages
@@ -22,6 +23,7 @@ from zonekeeper.wire.formats.socket_messages import (
     CallEnd,
 )
 from zonekeeper.wire.host import methods
+from zonekeeper.wire.host.access import Guard
 from zonekeeper.wire.host.methods import SpelledCall, SpelledSubscription
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.socket.connection import Connection, Message
@@ -35,6 +37,16 @@ _CALLS: Final[dict[str, SpelledCall]] = {call.name: call for call in methods.CAL
 _SUBSCRIPTIONS: Final[dict[str, SpelledSubscription]] = {
     subscription.name: subscription for subscription in methods.SUBSCRIPTIONS
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallLimits:
+    """The limits of one connection."""
+
+    calls_max: int
+    tails_max: int
+    #: A tail of which nothing is taken for so long ends.
+    send_ms: int
 
 
 class _Untaken:
@@ -78,17 +90,14 @@ class ServedCalls:
         host: Host,
         connection: Connection,
         tasks: asyncio.TaskGroup,
-        *,
-        calls_max: int,
-        tails_max: int,
-        send_ms: int,
+        guard: Guard,
+        limits: CallLimits,
     ) -> None:
         self._host = host
         self._connection = connection
         self._tasks = tasks
-        self._calls_max = calls_max
-        self._tails_max = tails_max
-        self._send_ms = send_ms
+        self._guard = guard
+        self._limits = limits
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._tails: dict[int, asyncio.Task[None]] = {}
         self._untaken: dict[int, _Untaken] = {}
@@ -119,14 +128,16 @@ class ServedCalls:
         if number in self._calls or number in self._tails:
             raise errors.BadRequest(f"call {number} is under way already")
         if (call := _CALLS.get(begun.name)) is not None:
-            if len(self._calls) >= self._calls_max:
-                self._refuse(begun, f"{self._calls_max} calls of this connection are under way")
+            if len(self._calls) >= self._limits.calls_max:
+                self._refuse(
+                    begun, f"{self._limits.calls_max} calls of this connection are under way"
+                )
                 return
             self._calls[number] = task = self._tasks.create_task(self._answer(begun, call))
             task.add_done_callback(lambda done: self._left(number, done))
         elif (subscription := _SUBSCRIPTIONS.get(begun.name)) is not None:
-            if len(self._tails) >= self._tails_max:
-                self._refuse(begun, f"this connection has {self._tails_max} tails")
+            if len(self._tails) >= self._limits.tails_max:
+                self._refuse(begun, f"this connection has {self._limits.tails_max} tails")
                 return
             self._untaken[number] = untaken = _Untaken()
             tail = self._tasks.create_task(self._follow(begun, subscription, untaken))
@@ -157,7 +168,7 @@ class ServedCalls:
     async def _answer(self, begun: CallBegun, call: SpelledCall) -> None:
         try:
             async with asyncio.timeout((begun.timeout_ms or CALL_TIMEOUT_MS) / 1_000):
-                answer = await call.serve_bytes(self._host, begun.request)
+                answer = await call.serve_bytes(self._host, self._guard, begun.request)
         except errors.ProtocolError as error:
             self._end(begun.number, error)
         except TimeoutError:
@@ -169,12 +180,12 @@ class ServedCalls:
         self, begun: CallBegun, subscription: SpelledSubscription, untaken: _Untaken
     ) -> None:
         try:
-            answers = subscription.serve_bytes(self._host, begun.request)
+            answers = subscription.serve_bytes(self._host, self._guard, begun.request)
             async with aclosing(answers):
                 async for answer in answers:
                     untaken.sent(len(answer))
                     await self._send(CallAnswer(number=begun.number, answer=answer))
-                    await untaken.room(self._send_ms)
+                    await untaken.room(self._limits.send_ms)
             self._end(begun.number, None)
         except errors.ProtocolError as error:
             self._end(begun.number, error)
@@ -193,14 +204,10 @@ class ServedCalls:
             )
 
 
-async def serve_calls(
-    host: Host, connection: Connection, *, calls_max: int, tails_max: int, send_ms: int
-) -> None:
+async def serve_calls(host: Host, connection: Connection, guard: Guard, limits: CallLimits) -> None:
     """Serve the calls of a connection until it ends; raises the error that ended it."""
     async with asyncio.TaskGroup() as tasks:
-        calls = ServedCalls(
-            host, connection, tasks, calls_max=calls_max, tails_max=tails_max, send_ms=send_ms
-        )
+        calls = ServedCalls(host, connection, tasks, guard, limits)
         connection.stops_reading_while_stuck = True
         connection.greeted(calls, socket_messages.REQUEST_BYTES_MAX)
         await calls.over.wait()

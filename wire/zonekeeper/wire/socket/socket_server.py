@@ -33,6 +33,7 @@ from zonekeeper.wire.formats.socket_messages import (
     RefusedGreeting,
 )
 from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.identity import certificates
 from zonekeeper.wire.socket import connection as connections
 from zonekeeper.wire.socket import socket_calls
 from zonekeeper.wire.socket.connection import (
@@ -178,7 +179,7 @@ class SocketServer:
         )
         connection = pipe.connection
         try:
-            await self._greet_and_serve(sock, pipe)
+            await self._greet_and_serve(sock, pipe, peer)
             connection.leave(None, EndCause.IN_ORDER)
         except errors.WireError as error:
             connection.fail(error, connections.cause_of(error))
@@ -197,7 +198,7 @@ class SocketServer:
         self._ended(peer, connection.cause, connection.failure)
         await connection.gone.wait()
 
-    async def _greet_and_serve(self, sock: socket.socket, pipe: QueuedPipe) -> None:
+    async def _greet_and_serve(self, sock: socket.socket, pipe: QueuedPipe, peer: str) -> None:
         connection, limits = pipe.connection, self._limits
         try:
             async with asyncio.timeout(limits.greeting_ms / 1_000):
@@ -207,31 +208,32 @@ class SocketServer:
             connection.gone_if_never_made()
             error = errors.Timeout(f"no greeting within {limits.greeting_ms} ms")
             raise _RefusedError(error, EndCause.HANDSHAKE) from late
+        names = None if self._tls is None else certificates.names_in(connection.certificate)
+        guard = self._host.access.guard(names, peer)
         match greeting.kind:
             case ConnectionKind.APPEND:
                 stream = FlatStream(connection)
-                with self._host.appending(stream, version) as inlet:
+                with self._host.appending(stream, version, guard) as inlet:
                     stream.begin(inlet)
                     connection.greeted(stream, socket_framing.MESSAGE_BYTES_MAX)
                     await stream.over()
             case ConnectionKind.READ:
                 connection.greeted(pipe, socket_framing.MESSAGE_BYTES_MAX)
-                await self._host.serve_reads(pipe, version)
+                await self._host.serve_reads(pipe, version, guard)
             case ConnectionKind.CALLS:
-                await socket_calls.serve_calls(
-                    self._host,
-                    connection,
+                of_calls = socket_calls.CallLimits(
                     calls_max=limits.calls_max,
                     tails_max=limits.tails_max,
                     send_ms=limits.times.send_ms,
                 )
+                await socket_calls.serve_calls(self._host, connection, guard, of_calls)
 
     async def _shake_hands(self, sock: socket.socket, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         context: ssl.SSLContext | None = None if self._tls is None else self._tls.current()
         try:
             await loop.connect_accepted_socket(lambda: connection, sock, ssl=context)
-        except OSError as fault:  # of TLS, too: its errors are of this kind
+        except (OSError, ValueError) as fault:  # of TLS, too; ValueError: names that are no text
             connection.gone_if_never_made()
             error = errors.UnauthorizedAccess(f"the handshake failed: {fault}")
             raise _RefusedError(error, EndCause.HANDSHAKE) from fault

@@ -1,0 +1,116 @@
+"""A caller: the code behind a connection, as its certificate names it, and what is decided for it.
+
+``verdict`` decides from the caller, the operation and the enforcement. A certificate that names no
+principal is known by its authority alone. Under ``NAMED`` it may still do everything, and each
+operation is counted that ``ON`` would refuse: a cluster with TLS keeps working when a release that
+knows roles comes, and its owner sees what lacks a role before it is enforced. Pure.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.identity import principals, rights
+from zonekeeper.wire.identity.name_map import NameMap
+from zonekeeper.wire.identity.principals import NamesNobody, PeerNames, Principal, Role
+from zonekeeper.wire.identity.rights import Grant, Operation
+
+
+class Enforcement(enum.Enum):
+    """Which refusals are carried out; ``bookie.life.settings`` says which is the default."""
+
+    #: Nothing is asked.
+    OFF = "off"
+    #: Everything is done; each refusal that would be is counted and logged.
+    WARN = "warn"
+    #: A caller with a principal is refused, one without is warned of.
+    NAMED = "named"
+    #: Every caller is refused what no role of it may do.
+    ON = "on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The code at the other end of a connection."""
+
+    #: Empty: its certificate names no principal here, or it showed none.
+    principals: tuple[Principal, ...] = ()
+    #: Why there is none, or None.
+    why_nobody: str | None = None
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The roles that count."""
+        return tuple(principal.role for principal in self.principals)
+
+    def __str__(self) -> str:
+        return "+".join(map(str, self.principals)) or "nobody"
+
+
+#: A caller without a certificate: there is no TLS.
+UNKNOWN: Final = Caller(why_nobody="it showed no certificate, because there is no TLS")
+
+
+class Verdict(enum.Enum):
+    """What is done about an operation of a caller."""
+
+    ALLOWED = "allowed"
+    #: It is done, and counted: a stricter enforcement would refuse it.
+    WARNED = "warned"
+    REFUSED = "refused"
+
+
+def caller_of(names: PeerNames, instance: str, name_map: NameMap) -> Caller:
+    """Give the caller whose certificate has these names, in the cluster of this instance."""
+    found: dict[Principal, None] = {}
+    reasons: list[str] = []
+    for uri in filter(principals.is_ours, principals.bounded(names.uris)):
+        match principals.parse(uri, instance):
+            case Principal() as principal:
+                found[principal] = None
+            case NamesNobody(why=why):
+                reasons.append(why)
+    found |= dict.fromkeys(name_map.principals_of(names))
+    if found:
+        return Caller(principals=tuple(found))
+    why = reasons[0] if reasons else f"its certificate ({names}) names no role"
+    return Caller(why_nobody=why)
+
+
+def verdict(caller: Caller, operation: Operation, enforcement: Enforcement) -> Verdict:
+    """Decide about an operation."""
+    if enforcement is Enforcement.OFF or rights.best(caller.roles, operation) is not Grant.NO:
+        return Verdict.ALLOWED
+    match enforcement:
+        case Enforcement.WARN:
+            return Verdict.WARNED
+        case Enforcement.NAMED:
+            return Verdict.REFUSED if caller.principals else Verdict.WARNED
+        case Enforcement.ON:
+            return Verdict.REFUSED
+        case _:
+            assert_never(enforcement)
+
+
+def free_bits(caller: Caller, enforcement: Enforcement) -> int:
+    """Give the operations that need no further look, as a sum of their bits."""
+    return sum(
+        operation.bit
+        for operation in Operation
+        if verdict(caller, operation, enforcement) is Verdict.ALLOWED
+    )
+
+
+def lack(caller: Caller, operation: Operation) -> str:
+    """Say which role is missing, and who asks for what."""
+    allowed = " or ".join(role.value for role in rights.roles_for(operation))
+    asker = str(caller) if caller.principals else f"a caller without a role ({caller.why_nobody})"
+    return f"{asker} asks for {operation.value}, which needs the role {allowed}"
+
+
+def refusal(caller: Caller, operation: Operation) -> errors.NotPermitted:
+    """Give the error for an operation that the caller may not do."""
+    return errors.NotPermitted(
+        f"{lack(caller, operation)}; nothing was done; show a certificate of that role"
+    )
