@@ -24,7 +24,7 @@ from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.running import logs, seam
-from zonekeeper.wire.running.bookie_config import CAPACITY_BYTES_MIN
+from zonekeeper.wire.running.bookie_config import CAPACITY_BYTES_MIN, KeyRule
 from zonekeeper.wire.running.logs import LogSettings
 
 DATA: Final = Setting(
@@ -111,6 +111,14 @@ SETTINGS: Final = (
         "one.",
     ),
     *tls.SERVER_SETTINGS,
+    Setting(
+        name="ledger-keys",
+        shown_as="off|warn|on",
+        default=KeyRule.WARN.value,
+        help="What becomes of reads, tails and lists of a ledger with a password that do not prove "
+        "its key: they are answered, answered and counted, or refused. Set it to on once every "
+        "client proves keys.",
+    ),
     Setting(
         name="drain-timeout",
         shown_as="DURATION",
@@ -226,6 +234,7 @@ class BookieSettings:
     http: Address
     #: None: every client that reaches the port is served, and nothing is encrypted.
     tls: TlsFiles | None
+    ledger_keys: KeyRule
     drain_timeout_ms: int
     waiting_bytes_max: int
     ledgers_max: int
@@ -264,6 +273,7 @@ def parse(
         advertise=_advertised(given, listen),
         http=given.read("http", addresses.parse),
         tls=_tls(given, bookie_id),
+        ledger_keys=given.read("ledger-keys", _key_rule),
         drain_timeout_ms=given.read("drain-timeout", settings.duration_ms),
         waiting_bytes_max=given.read("waiting-bytes", settings.size_bytes),
         ledgers_max=given.read("ledgers", settings.count),
@@ -311,6 +321,13 @@ def _tls(given: GivenSettings, bookie_id: BookieId) -> TlsFiles | None:
     except ValueError as error:
         raise BadSettingError(f"{given.source('id')}: {error}") from error
     return files
+
+
+def _key_rule(text: str) -> KeyRule:
+    try:
+        return KeyRule(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r}: must be off, warn or on") from error
 
 
 def _marks(given: GivenSettings) -> Marks:

@@ -28,7 +28,7 @@ neither has all that is needed here. The table has BookKeeper's client code afte
      8 ReadOnly           -104     17 ShuttingDown       -
      9 TooManyRequests    -105     18 StartedAgain       -
     19 LedgerDeleted      -        20 NotVouched         -
-                                   21 MetadataAway       -
+    21 MetadataAway       -        22 NotProven          -
 
 An unknown number from a newer peer becomes ``UnknownError``, which assumes the worst of both
 answers.
@@ -199,6 +199,13 @@ class MetadataAway(ProtocolError):
     retryable = True
 
 
+class NotProven(ProtocolError):
+    """The proof of a ledger's key is of a stream that has ended, or was used: prove it anew."""
+
+    code = 22
+    retryable = True
+
+
 class UnknownError(ProtocolError):
     """A number that this version does not know; it may mean anything, even "it was applied"."""
 
@@ -234,6 +241,7 @@ BY_NUMBER: Final[dict[int, type[ProtocolError]]] = {
         LedgerDeleted,
         NotVouched,
         MetadataAway,
+        NotProven,
     )
 }
 

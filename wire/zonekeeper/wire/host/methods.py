@@ -83,10 +83,10 @@ FENCE: Final = Call(
     "Fence",
     _spelling(pb.FenceRequest, messages.fence, messages.read_fence),
     _EVIDENCE,
-    lambda host, asked: host.bookie.fence(asked.ledger_id, asked.master_key, asked.create_token),
+    lambda host, asked: host.fence(asked),
 )
-READ_LAC: Final = Call("ReadLac", _LEDGER, _EVIDENCE, lambda host, it: host.bookie.read_lac(it))
-FORCE: Final = Call("Force", _LEDGER, _DONE, lambda host, it: host.bookie.force(it))
+READ_LAC: Final = Call("ReadLac", _LEDGER, _EVIDENCE, lambda host, it: host.read_lac(it))
+FORCE: Final = Call("Force", _LEDGER, _DONE, lambda host, it: host.force(it))
 LIST_ENTRIES: Final = Call(
     "ListEntries",
     _spelling(pb.ListEntriesRequest, messages.list_entries, messages.read_list_entries),

@@ -3,7 +3,7 @@
 A ``Host`` serves one ``BookieService``. It reads carriers, makes streams keep the rules that are
 the same for every bookie, and packs answers:
 
-* The first message of a stream is a Hello with the bookie's boot epoch.
+* The first message of a stream is a Hello with the bookie's boot epoch, and a nonce (``proving``).
 * The items on an Append stream have ascending numbers, and each gets one answer.
 * A ledger must be opened on a stream (the opening is acknowledged) before it is written there.
   Otherwise the write is refused with NotOpened. At most ``open_ledgers_max`` ledgers are open on a
@@ -34,11 +34,15 @@ from itertools import islice
 from typing import Final
 
 from zonekeeper.placement.base.ids import BookieId, LedgerId
-from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract import messages, service
 from zonekeeper.wire.contract.inlets import Inlet, Outlet, PipedOutlet
 from zonekeeper.wire.contract.pipes import Pipe, until_one_ends
 from zonekeeper.wire.formats import carriers, errors, openings, versions
+from zonekeeper.wire.formats.proofs import ProofAct
 from zonekeeper.wire.formats.versions import WireVersions
+from zonekeeper.wire.host import packing
+from zonekeeper.wire.host.packing import ReplyBudget
+from zonekeeper.wire.host.proving import ProofSession, ProofSessions
 from zonekeeper.wire.host.turns import Turns
 
 #: No answer has many more bytes than this, whatever the request asks for.
@@ -48,8 +52,6 @@ RANGES_MAX: Final = 100_000
 TURN_BYTES_MAX: Final = carriers.CARRIER_BYTES_AIM
 #: A tail without news gets an update no more often than this.
 QUIET_MS_MIN: Final = 1_000
-
-_CARRIER_ROOM: Final = carriers.CARRIER_BYTES_MAX - carriers.HEADER_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +86,9 @@ class Host:
         #: What this side says of its versions of the wire; None: nothing.
         self.speaks = speaks
         self._limits = limits or HostLimits()
-        self._replies = _Budget(self._limits.all_replies_bytes_max)
+        self._replies = ReplyBudget(self._limits.all_replies_bytes_max)
         self._turns = Turns(TURN_BYTES_MAX)
+        self._proofs = ProofSessions(bookie.bookie_id)
         self._tails = 0
         #: The Append streams that are being served.
         self._appending: dict[_AppendStream, None] = {}
@@ -114,8 +117,9 @@ class Host:
 
         After that it still gets answers from the bookie. They are dropped.
         """
-        stream = _AppendStream(self.bookie, self._limits, wire_version, outlet)
-        outlet.put(self._hello(wire_version))
+        session = self._proofs.begun()
+        stream = _AppendStream(self.bookie, self._limits, wire_version, outlet, session)
+        outlet.put(session.hello(self.bookie.boot_epoch, wire_version))
         self._appending[stream] = None
         try:
             yield stream
@@ -137,20 +141,54 @@ class Host:
 
     async def serve_reads(self, pipe: Pipe, wire_version: int = 1) -> None:
         """Serve a Read stream until it ends; raises the error that ended it."""
-        await pipe.send(self._hello(wire_version))
-        stream = _ReadStream(self.bookie, self._limits, self._replies, self._turns, wire_version)
-        try:
-            await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
-        finally:
-            stream.ended()
+        with self._proofs.reading() as session:
+            await pipe.send(session.hello(self.bookie.boot_epoch, wire_version))
+            stream = _ReadStream(
+                self.bookie, self._limits, self._replies, self._turns, wire_version, session
+            )
+            try:
+                await until_one_ends(
+                    partial(stream.take_in, pipe),
+                    partial(stream.answer, pipe),
+                    session.until_guessing,
+                )
+            finally:
+                stream.ended()
+
+    async def fence(self, asked: messages.FenceCall) -> service.LacEvidence:
+        """Fence a ledger."""
+        with self._proofs.called(ProofAct.FENCE, asked.ledger_id, asked.master_key) as shown:
+            assert shown is not None, "a fence shows a key"
+            return await self.bookie.fence(asked.ledger_id, shown, asked.create_token)
+
+    async def read_lac(self, asked: messages.LedgerCall) -> service.LacEvidence:
+        """Give the evidence for the LAC."""
+        with self._proofs.called(ProofAct.READ_LAC, asked.ledger_id, asked.key) as shown:
+            return await self.bookie.read_lac(asked.ledger_id, shown)
+
+    async def force(self, asked: messages.LedgerCall) -> None:
+        """Return when all that was acknowledged is on disk."""
+        with self._proofs.called(ProofAct.FORCE, asked.ledger_id, asked.key) as shown:
+            await self.bookie.force(asked.ledger_id, shown)
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
         """List a page that is not too long for a message."""
         bounded = min(request.ranges_max, RANGES_MAX)
-        return await self.bookie.list_entries(dataclasses.replace(request, ranges_max=bounded))
+        with self._proofs.called(ProofAct.LIST, request.ledger_id, request.key) as shown:
+            return await self.bookie.list_entries(
+                dataclasses.replace(request, ranges_max=bounded, key=shown)
+            )
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         """Follow a ledger; updates are neither too large nor too frequent."""
+        with self._proofs.called(ProofAct.TAIL, request.ledger_id, request.key) as shown:
+            async with aclosing(self._bounded(dataclasses.replace(request, key=shown))) as updates:
+                async for update in updates:
+                    yield update
+
+    async def _bounded(
+        self, request: service.TailRequest
+    ) -> AsyncGenerator[service.TailUpdate, None]:
         bounded = dataclasses.replace(
             request,
             bytes_max=min(request.bytes_max, REPLY_BYTES_MAX),
@@ -173,37 +211,6 @@ class Host:
         finally:
             self._tails -= 1
 
-    def _hello(self, wire_version: int) -> bytes:
-        return carriers.build([carriers.Hello(boot_epoch=self.bookie.boot_epoch)], wire_version)
-
-
-class _Budget:
-    """Bytes that all streams share. At the limit newcomers wait; the last one may pass over it."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self.taken = 0
-        self._has_room = asyncio.Event()
-        self._has_room.set()
-
-    async def room(self) -> None:
-        while self.taken >= self._bytes_max:
-            await self._has_room.wait()
-
-    def take(self, size_bytes: int) -> None:
-        self.taken += size_bytes
-        if self.taken < self._bytes_max:
-            self._has_room.set()
-        else:
-            self._has_room.clear()
-
-
-def _items(message: bytes | bytearray, wire_version: int) -> tuple[carriers.Item, ...]:
-    try:
-        return carriers.parse(message, wire_version)
-    except errors.FormatError as fault:
-        raise fault.as_protocol_error() from fault
-
 
 class _AppendStream:
     """One Append stream; the ``service.Replies`` for the requests that came on it.
@@ -218,9 +225,11 @@ class _AppendStream:
         limits: HostLimits,
         wire_version: int,
         outlet: Outlet,
+        session: ProofSession,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._outlet = outlet
+        self._session = session
         self._is_over = False
         #: Nothing is handed over: there is no room.
         self._is_held = False
@@ -261,7 +270,8 @@ class _AppendStream:
         if self._is_over:
             return
         self._release(number)
-        self._opening.pop(number, None)
+        if self._opening.pop(number, None) is not None:
+            self._session.heard(error)
         self._refuse(number, error)
 
     def forgotten(self, ledger_id: LedgerId) -> None:
@@ -271,9 +281,15 @@ class _AppendStream:
             del self._opening[number]
 
     def taken(self, message: bytes | bytearray) -> None:
-        items = _items(message, self._wire_version)
+        items = packing.items(message, self._wire_version)
+        openings_before = len(self._opening)
         admitted = [self._admit(item) for item in items]
-        if accepted := [item for item in admitted if item is not None]:
+        accepted = [item for item in admitted if item is not None]
+        if len(self._opening) > openings_before:
+            for item in accepted:  # each opening may be a guess, and a carrier holds thousands
+                self._session.refuse_guessing()
+                self._bookie.append((item,), self)
+        elif accepted:
             self._bookie.append(accepted, self)
 
     def has_room_again(self) -> None:
@@ -314,6 +330,7 @@ class _AppendStream:
         self._last_number = item.number
         if isinstance(item, carriers.Open):
             self._opening[item.number] = ledger_id
+            item = self._session.of_opening(item)
         elif ledger_id in self._opened:
             self._opened.move_to_end(ledger_id)
         else:
@@ -357,7 +374,7 @@ class _AppendStream:
         """Give answers for one message: acks first, as runs, because they free budget."""
         items: list[carriers.Item] = []
         acked, self._acked = self._acked, []
-        for first, last in _runs(sorted(acked)):
+        for first, last in packing.runs(sorted(acked)):
             if len(items) < carriers.ITEMS_MAX:
                 items.append(carriers.Acked(number=first, last=last))
             else:
@@ -374,17 +391,6 @@ class _AppendStream:
 _REFUSED_MAX: Final = carriers.CARRIER_BYTES_AIM // (2 * carriers.DETAIL_BYTES_MAX)
 
 
-def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Give the runs of consecutive numbers, none longer than one ``Acked`` may be."""
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] + 1 == number and number - runs[-1][0] < carriers.ACKED_MAX:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return runs
-
-
 class _ReadStream:
     """One Read stream."""
 
@@ -392,11 +398,13 @@ class _ReadStream:
         self,
         bookie: service.BookieService,
         limits: HostLimits,
-        replies: _Budget,
+        replies: ReplyBudget,
         turns: Turns,
         wire_version: int,
+        session: ProofSession,
     ) -> None:
         self._bookie = bookie
+        self._session = session
         self._wire_version = wire_version
         self._limits = limits
         self._replies = replies
@@ -412,7 +420,7 @@ class _ReadStream:
     async def take_in(self, pipe: Pipe) -> None:
         async with asyncio.TaskGroup() as reads:
             while (message := await pipe.receive()) is not None:
-                for item in _items(message, self._wire_version):
+                for item in packing.items(message, self._wire_version):
                     if not isinstance(item, carriers.Read):
                         raise errors.BadRequest(f"{item} does not belong on a Read stream")
                     await self._has_room.wait()
@@ -448,6 +456,8 @@ class _ReadStream:
 
     async def _read(self, read: carriers.Read, bytes_max: int) -> None:
         answer: carriers.ReadAnswer | carriers.Refused
+        fences = read.fences or read.fence_key is not None
+        shown = self._session.of_read(read)
         try:
             reply = await self._bookie.read(
                 service.ReadRequest(
@@ -456,12 +466,15 @@ class _ReadStream:
                     last_entry_id=read.last,
                     step=read.step,
                     bytes_max=bytes_max,
-                    fence_key=read.fence_key,
+                    fence_key=shown if fences else None,
+                    key=None if fences else shown,
                     create_token=read.create_token,
                 )
             )
-            answer = _fitting(read.number, reply)
+            answer = packing.fitting(read.number, reply)
         except errors.ProtocolError as error:
+            if shown is not None:
+                self._session.heard(error)
             answer = carriers.Refused(number=read.number, code=error.code, detail=error.detail)
         size_bytes = carriers.size_of(answer)
         self._count(0, size_bytes - bytes_max)
@@ -481,17 +494,3 @@ class _ReadStream:
             items.append(answer)
             total += size_bytes
         return items, total
-
-
-def _fitting(number: int, reply: service.ReadReply) -> carriers.ReadAnswer:
-    """Give as much of a reply as fits into a carrier; the reader asks again for the rest."""
-    item = carriers.ReadAnswer(
-        number=number,
-        next_entry=reply.next_entry_id,
-        last_add_confirmed=reply.last_add_confirmed,
-        frames=reply.frames,
-    )
-    while carriers.size_of(item) > _CARRIER_ROOM:
-        *kept, left_out = item.frames
-        item = dataclasses.replace(item, next_entry=left_out.first, frames=tuple(kept))
-    return item
