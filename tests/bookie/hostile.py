@@ -23,7 +23,7 @@ from zonekeeper.wire.contract.links import BookieLink
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.grpc import grpc_edge, tls
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
-from zonekeeper.wire.host.serving import HostLimits
+from zonekeeper.wire.host.host_limits import HostLimits
 
 ENTRY: Final = bytes(100 << 10)
 ENTRIES: Final = 20

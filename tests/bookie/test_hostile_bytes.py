@@ -19,7 +19,7 @@ from zonekeeper.wire.contract import messages
 from zonekeeper.wire.formats import carriers, errors
 from zonekeeper.wire.grpc import grpc_edge, grpc_server, tls
 from zonekeeper.wire.grpc.tls import TlsFiles
-from zonekeeper.wire.host.serving import HostLimits
+from zonekeeper.wire.host.host_limits import HostLimits
 
 #: Of a peer's greeting, or its request, where a test waits for the end.
 SOON_MS = 1_000
@@ -57,7 +57,7 @@ async def test_half_a_request_is_waited_for_and_then_let_go() -> None:
             trailers = await told(peer, stream)
             assert has(trailers, errors.Timeout), trailers
             assert b"the request was not here within 1000 ms; nothing was done" in trailers
-        request = messages.ledger(LEDGER).SerializeToString()
+        request = messages.ledger(messages.LedgerCall(ledger_id=LEDGER)).SerializeToString()
         whole = peer.open("ReadLac")
         await peer.send_message(whole, request)
         assert await peer.until_data(whole), "the connection has its room again"
@@ -125,7 +125,7 @@ async def test_who_takes_no_acks_for_long_is_cut_off_and_hears_it_when_it_does()
 
 @pytest.mark.usefixtures("soon")
 async def test_a_connection_that_leaves_many_answers_untaken_gets_no_others() -> None:
-    request = messages.ledger(LEDGER).SerializeToString()
+    request = messages.ledger(messages.LedgerCall(ledger_id=LEDGER)).SerializeToString()
     async with (
         serving() as place,
         honest(place) as writer,

@@ -40,9 +40,10 @@ from zonekeeper.placement.policy.rules import PlacementRules, Policy
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.links import LinkSettings
 from zonekeeper.wire.formats import carriers, errors, openings
-from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.formats.proofs import Shown
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.link.stream_link import StreamLink
+from zonekeeper.wire.running.bookie_config import KeyRule
 from zonekeeper.wire.twin import twin
 
 ROOT = "/ledgers"
@@ -71,6 +72,10 @@ class Door:
         self.appended: list[carriers.Append] = []
         self.openings: list[openings.FragmentOpening] = []
         self.lacs = 0
+
+    @property
+    def bookie_id(self) -> BookieId:
+        return self.bookie.bookie_id
 
     @property
     def boot_epoch(self) -> int:
@@ -108,21 +113,21 @@ class Door:
         return self.spoil(await self.bookie.read(request))
 
     async def fence(
-        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+        self, ledger_id: LedgerId, master_key: Shown, create_token: int = 0
     ) -> service.LacEvidence:
         if self.fence_error is not None:
             raise self.fence_error
         return await self.bookie.fence(ledger_id, master_key, create_token)
 
-    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+    async def read_lac(self, ledger_id: LedgerId, key: Shown | None = None) -> service.LacEvidence:
         if self.fence_error is not None:
             raise self.fence_error
-        return await self.bookie.read_lac(ledger_id)
+        return await self.bookie.read_lac(ledger_id, key)
 
-    async def force(self, ledger_id: LedgerId) -> None:
+    async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
         if self.hold_forces is not None:
             await self.hold_forces.wait()
-        await self.bookie.force(ledger_id)
+        await self.bookie.force(ledger_id, key)
 
     def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         return self.bookie.tail(request)
@@ -218,6 +223,7 @@ class Machine:
                 )
                 bookie.vouched = life.vouched_in(cluster, self.id)
                 bookie.standing = life.standing_in(cluster)
+                bookie.keys.rule = KeyRule.ON
                 tasks.create_task(kept.run())
                 self.door = Door(bookie)
                 if any(one.durable.in_limbo for one in kept.memory.ledgers.values()):

@@ -36,13 +36,16 @@ from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.replication.repair.repairing import Attempt, Repairer
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import entries, errors, frames
+from zonekeeper.wire.formats import digests, entries, errors, frames
 
 ZONES = ("a", "b", "c")
 #: The least that the policy's other times allow.
 DELAY_MS = 21 * SECOND_MS
 STRIPED = Quorums(ensemble=6, write=3, ack=2, ack_zones=2)
 NAME = BookieId("worker")
+#: Of all ledgers here, so that repairs and audits must prove a key.
+PASSWORD = b"secret"
+KEY = digests.master_key(PASSWORD)
 
 
 def rules(*, repair: RepairRules | None = None, quorums: Quorums | None = None) -> Policy:
@@ -160,7 +163,7 @@ class Bench:
         closed: bool = True,
     ) -> Writer:
         """A ledger of the test's own client."""
-        writer = await self.client.create(quorums=quorums, digest=digest, password=b"secret")
+        writer = await self.client.create(quorums=quorums, digest=digest, password=PASSWORD)
         for number in range(count):
             await writer.append(payload(number, size))
         await writer.flush()
@@ -278,6 +281,7 @@ async def packet_at(
         first_entry_id=number,
         last_entry_id=number,
         bytes_max=1,
+        key=KEY,
     )
     try:
         reply = await machine.door.bookie.read(request)

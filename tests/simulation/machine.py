@@ -48,10 +48,11 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers, entries
-from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.errors import ProtocolError
 from zonekeeper.wire.formats.frames import Frame
+from zonekeeper.wire.formats.proofs import Shown
 from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.running.bookie_config import KeyRule
 
 #: Where its disk is mounted.
 DATA: Final = Path("/data")
@@ -92,7 +93,7 @@ class _Watched(BookieServer):
         super().append(items, replies)
 
     async def fence(
-        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+        self, ledger_id: LedgerId, master_key: Shown, create_token: int = 0
     ) -> service.LacEvidence:
         answer = await super().fence(ledger_id, master_key, create_token)
         self.fenced.add(ledger_id)
@@ -415,6 +416,7 @@ class Machine:
             )
             bookie.vouched = lives.vouched_in(cluster, self.id)
             bookie.standing = lives.standing_in(cluster)
+            bookie.keys.rule = KeyRule.ON
             bookie.watch(partial(self.on_frame, self.id), self.on_recovery_read)
             tasks.create_task(storage.run())
             if every_ms := around.scenario.upkeep_every_ms:

@@ -74,10 +74,9 @@ def _fences_are_volatile() -> list[Patch]:
         for effect in admission.decide(ledger_id, ledger.admitted, event):
             if isinstance(effect, admission.Refuse):
                 raise effect.error
+            assert isinstance(effect, admission.WriteRecord)
+            ledger.admitted = admission.applied(ledger.admitted, effect.record)
         ledger.known = True
-        ledger.admitted = dataclasses.replace(
-            ledger.admitted, fenced=True, master_key=event.master_key
-        )
 
     return [(BookieServer, "_settle", settle)]
 

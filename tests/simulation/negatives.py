@@ -28,7 +28,7 @@ def listening(around: Surroundings, machines: Mapping[BookieId, Machine]) -> Seq
     answer = BookieServer.read
 
     async def read(self: BookieServer, request: service.ReadRequest) -> service.ReadReply:
-        asked = _Asked(around, machines[self._bookie_id], request)
+        asked = _Asked(around, machines[self.bookie_id], request)
         try:
             reply = await answer(self, request)
         except errors.Negative:

@@ -31,7 +31,7 @@ from zonekeeper.replication.repair.copying import Copier
 from zonekeeper.replication.repair.ledger_repair import Obstacle
 from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.wire.formats import entries, errors
-from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.formats.proofs import KEY_WITHOUT_PASSWORD, Shown
 
 
 def _checkpoints_forget() -> Sequence[Patch]:
@@ -60,11 +60,11 @@ def _deleted_ledgers_are_opened_anew() -> Sequence[Patch]:
     def unproven(
         ledger_id: LedgerId,
         standing: admission.Standing | None,
-        key: MasterKey,
+        shown: Shown,
         create_token: int,
     ) -> Sequence[admission.Effect] | None:
         gone = isinstance(standing, admission.Gone)
-        return None if gone else original(ledger_id, standing, key, create_token)
+        return None if gone else original(ledger_id, standing, shown, create_token)
 
     original = admission._unproven
     return [(admission, "_no_longer_here", no_longer_here), (admission, "_unproven", unproven)]
@@ -115,7 +115,7 @@ def _limbo_ends_before_the_look() -> Sequence[Patch]:
         self: Repairer, claim: Claim, starts: dict[BookieId, Check]
     ) -> tuple[Obstacle, ...]:
         pool = self.client.bookies.pool
-        found = await limbo.find(pool, claim.ledger_id, claim.mark.replicas)
+        found = await limbo.find(pool, claim.ledger_id, KEY_WITHOUT_PASSWORD, claim.mark.replicas)
         for bookie, boot_epoch in found.boots.items():
             with suppress(errors.ProtocolError):
                 await limbo.end(self.cluster, pool, claim, bookie, boot_epoch)

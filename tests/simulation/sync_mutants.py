@@ -13,10 +13,11 @@ from zonekeeper.client.writing.flight import Flight
 from zonekeeper.client.writing.lac_telling import LacTelling
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats.proofs import Shown
 
 
 def _forces_do_not_sync() -> Sequence[Patch]:
-    async def force(self: BookieServer, ledger_id: LedgerId) -> None:
+    async def force(self: BookieServer, ledger_id: LedgerId, key: Shown | None = None) -> None:
         del self, ledger_id
 
     return [(BookieServer, "force", force)]

@@ -90,6 +90,46 @@ ONE_OF_EACH: dict[str, carriers.Item] = {
     ),
 }
 
+#: A proof, where a proof may be anything.
+PROOF = bytes(range(20))
+
+#: What only version 2 of the wire has. Each is a golden file: append here, change nothing.
+PROVING: dict[str, carriers.Item] = {
+    "Hello with a nonce": carriers.Hello(boot_epoch=4, nonce=bytes(range(16))),
+    "Open that proves": carriers.Open(
+        number=12,
+        opening=FragmentOpening(
+            ledger_id=framing.LEDGER,
+            master_key=digests.MasterKey(PROOF),
+            quorums=Quorums(ensemble=1, write=1, ack=1),
+            digest=Digest.CRC32C,
+            first_entry_id=EntryId(5),
+            ensemble=(BookieId("bk-a-0"),),
+            create_token=0x0102030405060708,
+        ),
+        proven=True,
+    ),
+    "Read that proves": carriers.Read(
+        number=8,
+        ledger_id=framing.LEDGER,
+        first=EntryId(5),
+        last=EntryId(17),
+        step=3,
+        max_bytes=1 << 20,
+        proof=PROOF,
+    ),
+    "Read that proves and fences": carriers.Read(
+        number=9,
+        ledger_id=framing.LEDGER,
+        first=EntryId(5),
+        last=EntryId(5),
+        max_bytes=0,
+        create_token=0x0102030405060708,
+        proof=PROOF,
+        fences=True,
+    ),
+}
+
 _u64 = st.integers(0, (1 << 64) - 1)
 _u32 = st.integers(0, (1 << 32) - 1)
 _ids = st.integers(0, entries.ID_END - 1)
@@ -181,5 +221,36 @@ items: st.SearchStrategy[carriers.Item] = st.one_of(
         _u64,
         st.integers(0, 5),
         st.none() | st.integers(-1, entries.ID_END - 1),
+    ),
+)
+
+_proofs = st.binary(min_size=20, max_size=20)
+
+proving_items: st.SearchStrategy[carriers.Item] = st.one_of(
+    st.builds(carriers.Hello, boot_epoch=_u64, nonce=st.binary(min_size=16, max_size=16)),
+    st.builds(
+        carriers.Open,
+        number=_u64,
+        opening=openings,
+        was_open=st.booleans(),
+        proven=st.just(True),
+    ),
+    st.builds(
+        lambda number, ledger, ends, proof, fences, token: carriers.Read(
+            number=number,
+            ledger_id=LedgerId(ledger),
+            first=EntryId(min(ends)),
+            last=EntryId(max(ends)),
+            max_bytes=1,
+            create_token=token,
+            proof=proof,
+            fences=fences,
+        ),
+        _u64,
+        _ids,
+        st.tuples(_ids, _ids),
+        _proofs,
+        st.booleans(),
+        st.just(0) | _ids,
     ),
 )

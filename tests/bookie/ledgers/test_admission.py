@@ -13,6 +13,7 @@ from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import EntryId
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.openings import FragmentOpening
+from zonekeeper.wire.formats.proofs import Shown
 
 LEDGER, KEY, OTHER_KEY = running.LEDGER, running.KEY, running.OTHER_KEY
 
@@ -20,8 +21,10 @@ LEDGER, KEY, OTHER_KEY = running.LEDGER, running.KEY, running.OTHER_KEY
 THERE, GONE = running.THERE, admission.Gone()
 
 
-def opens(opening: FragmentOpening, **more: bool) -> admission.OpenWanted:
-    return admission.OpenWanted(opening=opening, standing=THERE, **more)
+def opens(
+    opening: FragmentOpening, *, was_open: bool = False, buried: bool = False
+) -> admission.OpenWanted:
+    return admission.OpenWanted(opening=opening, standing=THERE, was_open=was_open, buried=buried)
 
 
 OPEN = opens(running.opening())
@@ -152,7 +155,7 @@ def check(
         assert state.in_limbo
 
 
-def key_of(event: Event) -> bytes | None:
+def key_of(event: Event) -> Shown | None:
     match event:
         case admission.OpenWanted(opening=opening):
             return opening.master_key

@@ -74,7 +74,7 @@ def test_the_command_prints_one_format_a_line_and_needs_no_file() -> None:
     lines = ran.stdout.splitlines()
     assert lines[0] == f"version {OURS.version}"
     assert "disk checkpoint 1..3" in lines
-    assert "wire client-bookie 1" in lines
+    assert "wire client-bookie 1..2" in lines
 
 
 @pytest.mark.parametrize(

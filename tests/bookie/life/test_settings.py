@@ -10,6 +10,7 @@ from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.settings import BadSettingError
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.identity.callers import Enforcement
+from zonekeeper.wire.running.bookie_config import KeyRule
 
 FLAGS = {
     "metadata": "zk://zk:2181/ledgers",
@@ -37,6 +38,11 @@ def test_right_settings_become_values() -> None:
     assert found.http == Address("127.0.0.1", 8080)
     assert found.tls is None
     assert (found.drain_timeout_ms, found.waiting_bytes_max) == (10_000, 256 << 20)
+
+
+def test_keys_are_warned_of_until_somebody_says_otherwise() -> None:
+    assert parse().ledger_keys is KeyRule.WARN
+    assert [parse(ledger_keys=rule.value).ledger_keys for rule in KeyRule] == [*KeyRule]
 
 
 def test_a_bookie_need_not_know_where_it_stands() -> None:
@@ -130,6 +136,7 @@ def test_each_setting_has_its_own_name_everywhere_and_defaults_are_right_setting
         ({"waiting_bytes": "0MiB"}, "--waiting-bytes: '0MiB': must be a size"),
         ({"disk_full": "95"}, "--disk-full: '95': must be a share"),
         ({"disk_warn": "99%"}, "--disk-warn, --disk-full, --disk-low: disk marks"),
+        ({"ledger_keys": "strict"}, "--ledger-keys: 'strict': must be off, warn or on"),
         ({"read_threads": "many"}, "--read-threads: 'many': must be a whole number"),
     ],
 )

@@ -25,7 +25,7 @@ from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import messages, service
 from zonekeeper.wire.formats import carriers, errors
 from zonekeeper.wire.grpc import grpc_edge, grpc_server
-from zonekeeper.wire.host.serving import HostLimits
+from zonekeeper.wire.host.host_limits import HostLimits
 
 _AT_LEAST_SO_OFTEN_MS = 60_000
 MEANT = grpc_edge.meant_for(BOOKIE)

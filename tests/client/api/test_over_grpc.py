@@ -30,6 +30,7 @@ from zonekeeper.wire.formats import bookie_names
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.running.bookie_config import KeyRule
 from zonekeeper.wire.socket.socket_server import SocketServer
 
 INSTANCE = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
@@ -64,6 +65,7 @@ async def serve(
     async with asyncio.TaskGroup() as tasks:
         bookie = BookieServer(bookie_id, storage, boot_epoch=1, version="test", tasks=tasks)
         bookie.standing = life.standing_in(found)
+        bookie.keys.rule = KeyRule.ON
         tasks.create_task(storage.run())
         name = bookie_names.name_of(bookie_id, found.instance)
         host = Host(bookie)

@@ -10,8 +10,8 @@ from zonekeeper.client.base import errors
 from zonekeeper.wire.contract.links import LinkSettings
 from zonekeeper.wire.formats.versions import WireVersions
 
-LATER = LinkSettings(speaks=WireVersions(2, 3))
-NEXT = LinkSettings(speaks=WireVersions(1, 2))
+LATER = LinkSettings(speaks=WireVersions(3, 4))
+NEXT = LinkSettings(speaks=WireVersions(1, 3))
 
 
 @played()
@@ -20,7 +20,7 @@ async def test_a_writer_that_no_bookie_understands_ends_and_names_both_versions(
         async with asyncio.timeout(600):
             writer = await later.create()
             with pytest.raises(
-                errors.ClientError, match=r"wire version 2\.\.3.* speaks 1: they"
+                errors.ClientError, match=r"wire version 3\.\.4.* speaks 1\.\.2: they"
             ) as e:
                 await writer.append_and_wait(b"one")
         assert "upgrade the bookie" in str(e.value)
@@ -34,7 +34,7 @@ async def test_a_reader_that_no_bookie_understands_ends_and_names_both_versions(
             await fill(writer, 3)
         reader = await later.open(writer.ledger_id)
         async with asyncio.timeout(600):
-            with pytest.raises(errors.ClientError, match=r"wire version 2\.\.3") as caught:
+            with pytest.raises(errors.ClientError, match=r"wire version 3\.\.4") as caught:
                 _ = [entry async for entry in reader.read_entries()]
         assert "upgrade the bookie" in str(caught.value)
 

@@ -205,6 +205,7 @@ TEXTS: Final = (
     *("1", "0", "-1", "1.5", "64", "1ms", "90s", "10m", "1h", "2d", "0s", "1 s", "1w"),
     *("1KiB", "64MiB", "256MiB", "1GiB", "2TiB", "0MiB", "64MB", "1%", "90%", "100%", "0%", "101%"),
     *("debug", "info", "warning", "error", "trace", "text", "json", "yaml", "", "x" * 99),
+    *("off", "warn", "on", "yes"),
 )
 
 

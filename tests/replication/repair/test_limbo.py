@@ -12,6 +12,7 @@ from tests.client.lab import Door
 from tests.replication import recovery_lab
 from tests.replication.recovery_lab import Recovering
 from tests.replication.repair_lab import (
+    KEY,
     STRIPED,
     Bench,
     go_on_elsewhere,
@@ -37,6 +38,7 @@ async def says(door: Door, ledger_id: LedgerId, number: int) -> str:
         first_entry_id=EntryId(number),
         last_entry_id=EntryId(number),
         bytes_max=1,
+        key=KEY,
     )
     try:
         reply = await door.bookie.read(request)
@@ -164,7 +166,7 @@ async def test_a_start_in_between_leaves_it_in_limbo(bench: Bench) -> None:
     writer = await bench.written(10)
     forgetful, pool = writer.ensemble[0], bench.client.bookies.pool
     await forgets(bench, forgetful)
-    found = await limbo.find(pool, writer.ledger_id, [forgetful])
+    found = await limbo.find(pool, writer.ledger_id, KEY, [forgetful])
     assert found.boots == {forgetful: 2}
     await forgets(bench, forgetful)
     cluster, worker = bench.client.cluster, BookieId("worker")

@@ -14,6 +14,7 @@ from tests.replication.repair import (
     test_repair_gate,
     test_repairing,
 )
+from tests.replication.repair_lab import KEY
 from tests.simulation.patching import Patch, patched
 from zonekeeper.client.reading import checking
 from zonekeeper.client.reading.checking import CheckedReply
@@ -72,7 +73,7 @@ async def _ends_at_once(
     repairer: Repairer, claim: Claim, starts: dict[BookieId, Check]
 ) -> tuple[Obstacle, ...]:
     pool = repairer.client.bookies.pool
-    found = await limbo.find(pool, claim.ledger_id, claim.mark.replicas)
+    found = await limbo.find(pool, claim.ledger_id, KEY, claim.mark.replicas)
     for bookie, boot_epoch in found.boots.items():
         await limbo.end(repairer.cluster, pool, claim, bookie, boot_epoch)
     return await _repair(repairer, claim, starts)

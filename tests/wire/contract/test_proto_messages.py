@@ -11,6 +11,7 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract import messages, service
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.formats.proofs import CallProof
 from zonekeeper.wire.host import methods
 from zonekeeper.wire.host.methods import Spelling
 from zonekeeper.wire.pb import bookie_pb2 as pb
@@ -19,6 +20,12 @@ ids = st.integers(0, (1 << 63) - 1)
 ledgers = ids.map(LedgerId)
 entries = ids.map(EntryId)
 keys = st.binary(min_size=20, max_size=20).map(MasterKey)
+call_proofs = st.builds(
+    CallProof,
+    nonce=st.binary(min_size=16, max_size=16),
+    number=st.integers(1, (1 << 64) - 1),
+    proof=st.binary(min_size=20, max_size=20),
+)
 positive = st.integers(1, (1 << 32) - 1)
 bookies = st.text(min_size=1, max_size=20).map(BookieId)
 
@@ -43,9 +50,13 @@ note("done", methods.FORCE.reply, st.none())
 note(
     "fence",
     methods.FENCE.request,
-    st.builds(messages.FenceCall, ledger_id=ledgers, master_key=keys),
+    st.builds(messages.FenceCall, ledger_id=ledgers, master_key=keys | call_proofs),
 )
-note("ledger", methods.FORCE.request, ledgers)
+note(
+    "ledger",
+    methods.FORCE.request,
+    st.builds(messages.LedgerCall, ledger_id=ledgers, key=st.none() | call_proofs),
+)
 note(
     "evidence",
     methods.FENCE.reply,
@@ -60,6 +71,7 @@ note(
         first_entry_id=entries,
         bytes_max=positive,
         quiet_ms=positive,
+        key=st.none() | call_proofs,
     ),
 )
 note(
@@ -75,7 +87,11 @@ note(
     "list",
     methods.LIST_ENTRIES.request,
     st.builds(
-        service.ListEntriesRequest, ledger_id=ledgers, first_entry_id=entries, ranges_max=positive
+        service.ListEntriesRequest,
+        ledger_id=ledgers,
+        first_entry_id=entries,
+        ranges_max=positive,
+        key=st.none() | call_proofs,
     ),
 )
 note("ranges", methods.LIST_ENTRIES.reply, ranges())
@@ -142,6 +158,27 @@ def test_ranges_that_cannot_be_are_no_answer(
     )
     with pytest.raises(errors.BadRequest, match=words):
         methods.LIST_ENTRIES.reply.decode(message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("proof", "words"),
+    [
+        (pb.KeyProof(nonce=bytes(15), number=1, proof=bytes(20)), "a nonce has 15 bytes"),
+        (pb.KeyProof(nonce=bytes(16), number=1, proof=bytes(21)), "a proof has 21 bytes"),
+        (pb.KeyProof(nonce=bytes(16), number=0, proof=bytes(20)), "number of a proof is 0"),
+        (pb.KeyProof(), "a nonce has 0 bytes"),
+    ],
+)
+def test_a_proof_that_cannot_be_is_a_bad_request(proof: pb.KeyProof, words: str) -> None:
+    message = pb.LedgerRequest(ledger_id=7, proof=proof)
+    with pytest.raises(errors.BadRequest, match=words):
+        methods.READ_LAC.request.decode(message.SerializeToString())
+
+
+def test_a_call_that_only_looks_never_spells_the_key_itself() -> None:
+    key = MasterKey(b"k" * 20)
+    asked = messages.LedgerCall(ledger_id=LedgerId(7), key=key)
+    assert methods.READ_LAC.request.encode(asked).find(key) == -1
 
 
 def test_a_bookie_state_that_is_not_known_is_no_answer() -> None:

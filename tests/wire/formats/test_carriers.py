@@ -53,6 +53,50 @@ def test_a_parsed_carrier_has_the_items_that_were_built(items: list[carriers.Ite
     assert len(data) == carriers.HEADER_BYTES + sum(map(carriers.size_of, items))
 
 
+@given(st.lists(carrying.items | carrying.proving_items, min_size=1, max_size=8))
+def test_a_carrier_of_the_second_version_gives_back_proofs_and_nonces(
+    items: list[carriers.Item],
+) -> None:
+    data = carriers.build(items, 2)
+
+    assert carriers.parse(data, 2) == tuple(items)
+    assert carriers.build(carriers.parse(data, 2), 2) == data
+    assert len(data) == carriers.HEADER_BYTES + sum(map(carriers.size_of, items))
+
+
+@pytest.mark.parametrize("name", carrying.PROVING)
+def test_the_first_version_has_no_nonce_and_no_proof(name: str) -> None:
+    data = carriers.build([carrying.PROVING[name]], 2)
+    as_first = tampering.patched(data, 4, bytes([carriers.VERSION]))
+    if name == "Hello with a nonce":
+        assert carriers.parse(data, 2) == (carrying.PROVING[name],)
+
+    assert fault_of(as_first) is Fault.RESERVED
+    with pytest.raises(AssertionError):
+        carriers.build([carrying.PROVING[name]])
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [("Read", 1), ("Read", 2), ("Read", 3), ("Read", 4), ("Read that fences", 2), ("Open", 4)],
+)
+def test_a_read_that_proves_has_a_proof_and_no_item_has_other_flags(name: str, flags: int) -> None:
+    data = carriers.build([carrying.ONE_OF_EACH[name]], 2)
+    changed = tampering.carrier(data, FLAGS, bytes([flags]))
+    with pytest.raises(errors.FormatError) as caught:
+        carriers.parse(changed, 2)
+    assert caught.value.fault is Fault.RESERVED
+
+
+def test_a_nonce_is_whole() -> None:
+    data = carriers.build([carrying.PROVING["Hello with a nonce"]], 2)
+    shorter = tampering.patched(data[:-1], TAIL, b"\0\x0f")
+    shorter = tampering.patched(shorter, CARRIER_FRAMES_AT, u32(len(shorter)))
+    with pytest.raises(errors.FormatError) as caught:
+        carriers.parse(tampering.carrier(shorter), 2)
+    assert caught.value.fault is Fault.LENGTH
+
+
 def test_frames_of_many_ledgers_travel_in_one_carrier() -> None:
     sealers = [entries.Sealer(ledger, framing.DIGEST, b"") for ledger in framing.ledgers(100)]
     sent = [

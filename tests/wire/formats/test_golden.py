@@ -8,6 +8,7 @@ from zonekeeper.wire.formats.frames import Flags
 
 FRAMES = hextext.read("golden/frames_v1.txt")
 CARRIERS = hextext.read("golden/carriers_v3.txt")
+PROVING_CARRIERS = hextext.read("golden/carriers_v4.txt")
 FORMER_CARRIERS = {
     f"{name} of version {version}": data
     for version in (1, 2)
@@ -49,6 +50,15 @@ def test_a_peer_of_a_former_version_is_told_so(name: str) -> None:
     assert isinstance(caught.value.as_protocol_error(), errors.UnsupportedVersion)
 
 
+@pytest.mark.parametrize("name", carrying.PROVING)
+def test_a_carrier_of_version_4_is_read_and_written(name: str) -> None:
+    item = carrying.PROVING[name]
+
+    assert carriers.parse(PROVING_CARRIERS[name], 2) == (item,)
+    assert carriers.build([item], 2) == PROVING_CARRIERS[name]
+
+
 def test_every_golden_section_is_looked_at() -> None:
     assert set(FRAMES) == set(FRAMES_MEAN)
     assert set(CARRIERS) == set(carrying.ONE_OF_EACH)
+    assert set(PROVING_CARRIERS) == set(carrying.PROVING)

@@ -24,7 +24,8 @@ from zonekeeper.wire.formats import bookie_names, errors
 from zonekeeper.wire.grpc import grpc_edge, grpc_link
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.host import methods
-from zonekeeper.wire.host.serving import Host, HostLimits
+from zonekeeper.wire.host.host_limits import HostLimits
+from zonekeeper.wire.host.serving import Host
 
 A: Final = BookieId("bk-a-0")
 B: Final = BookieId("bk-a-1")

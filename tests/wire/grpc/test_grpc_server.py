@@ -13,6 +13,7 @@ from tests.wire.link.reference_bookie import ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, PATIENT, GrpcWorld, World, opened
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.formats.proofs import Shown
 from zonekeeper.wire.grpc import grpc_edge, grpc_server
 from zonekeeper.wire.host.serving import Host
 
@@ -98,7 +99,7 @@ async def test_a_deadline_is_the_bookies_too(world: GrpcWorld) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     class Ponders(ReferenceBookie):
-        async def force(self, ledger_id: LedgerId) -> None:
+        async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
             began.set()
             try:
                 await asyncio.Event().wait()
@@ -120,7 +121,7 @@ async def test_a_deadline_is_the_bookies_too(world: GrpcWorld) -> None:
 @played()
 async def test_long_words_are_cut(world: GrpcWorld) -> None:
     class Rants(ReferenceBookie):
-        async def force(self, ledger_id: LedgerId) -> None:
+        async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
             raise errors.IoFailed("no! " * 100_000)
 
     await world.crash()

@@ -11,7 +11,8 @@ from tests.wire.link.worlds import BOOKIE, Writer
 from zonekeeper.placement.base.ids import BookieId, EntryId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers, digests, errors, openings
-from zonekeeper.wire.host.serving import Host, HostLimits
+from zonekeeper.wire.host.host_limits import HostLimits
+from zonekeeper.wire.host.serving import Host
 
 
 class ByHand:

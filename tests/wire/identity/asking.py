@@ -15,6 +15,8 @@ from zonekeeper.wire.contract.pipes import StreamKind
 from zonekeeper.wire.formats import carriers, errors
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Flags
+from zonekeeper.wire.formats.proofs import Shown
+from zonekeeper.wire.formats.versions import SPOKEN
 from zonekeeper.wire.host import methods
 from zonekeeper.wire.identity import operations
 from zonekeeper.wire.identity.rights import Operation
@@ -40,20 +42,20 @@ class WitnessBookie(ReferenceBookie):
         return await super().read(request)
 
     async def fence(
-        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+        self, ledger_id: LedgerId, master_key: Shown, create_token: int = 0
     ) -> service.LacEvidence:
         if ledger_id == _ledger(Operation.FENCE):
             self.reached.add(Operation.FENCE)
         return await super().fence(ledger_id, master_key, create_token)
 
-    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+    async def read_lac(self, ledger_id: LedgerId, key: Shown | None = None) -> service.LacEvidence:
         if ledger_id == _ledger(Operation.READ_LAC):
             self.reached.add(Operation.READ_LAC)
-        return await super().read_lac(ledger_id)
+        return await super().read_lac(ledger_id, key)
 
-    async def force(self, ledger_id: LedgerId) -> None:
+    async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
         self.reached.add(Operation.FORCE)
-        await super().force(ledger_id)
+        await super().force(ledger_id, key)
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         self.reached.add(Operation.TAIL)
@@ -99,10 +101,10 @@ async def _outcome(
     try:
         await pipe.receive()  # the Hello
         for item in items:
-            await pipe.send(carriers.build([item]))
+            await pipe.send(carriers.build([item], SPOKEN.highest))
             message = await pipe.receive()
             assert message is not None
-            (answer,) = carriers.parse(message)
+            (answer,) = carriers.parse(message, SPOKEN.highest)
             if item is items[-1] and isinstance(answer, carriers.Refused):
                 raise errors.from_number(answer.code, answer.detail)
     finally:
@@ -187,7 +189,13 @@ async def _info(over: Transport) -> None:
 
 
 async def _read_lac(over: Transport) -> None:
-    await over.call(methods.READ_LAC, _ledger(Operation.READ_LAC), LIMIT_MS)
+    asked = messages.LedgerCall(ledger_id=_ledger(Operation.READ_LAC))
+    await over.call(methods.READ_LAC, asked, LIMIT_MS)
+
+
+async def _force(over: Transport) -> None:
+    asked = messages.LedgerCall(ledger_id=_ledger(Operation.FORCE))
+    await over.call(methods.FORCE, asked, LIMIT_MS)
 
 
 ASKS: dict[Operation, Callable[[Transport], Awaitable[None]]] = {
@@ -196,7 +204,7 @@ ASKS: dict[Operation, Callable[[Transport], Awaitable[None]]] = {
     Operation.APPEND: _append,
     Operation.RECOVERY_APPEND: _recovery_append,
     Operation.WRITE_LAC: _write_lac,
-    Operation.FORCE: lambda over: over.call(methods.FORCE, _ledger(Operation.FORCE), LIMIT_MS),
+    Operation.FORCE: _force,
     Operation.READ: lambda over: _read(over, Operation.READ, None),
     Operation.FENCING_READ: lambda over: _read(over, Operation.FENCING_READ, KEY),
     Operation.READ_LAC: _read_lac,

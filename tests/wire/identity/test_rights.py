@@ -1,5 +1,6 @@
 """The table of rights: complete, default deny, and no way of asking a bookie is outside of it."""
 
+import dataclasses
 import enum
 from types import UnionType
 from typing import get_args
@@ -59,6 +60,12 @@ def test_every_item_that_a_client_may_send_has_an_operation() -> None:
     }
 
 
+def test_a_read_that_fences_by_a_proof_of_the_key_is_a_fencing_read() -> None:
+    proven = dataclasses.replace(READ, proof=bytes(20), fences=True)
+    assert operations.of_item(proven) is Operation.FENCING_READ
+    assert operations.of_item(dataclasses.replace(proven, fences=False)) is Operation.READ
+
+
 def test_every_flag_of_a_frame_was_thought_of() -> None:
     """A new flag may make an append another operation: decide, and add it here."""
     assert {flag.name for flag in Flags} == {"RECOVERY", "DEFERRED_SYNC"}
@@ -80,7 +87,7 @@ def test_every_method_of_a_bookie_can_be_asked_by_an_operation() -> None:
     """``append`` and ``read`` are asked on streams, by several operations each."""
     asked = {each.value.replace("-", "_") for each in OF_CALLS}
     of_a_bookie = {name for name in vars(BookieService) if not name.startswith("_")}
-    assert of_a_bookie == asked | {"append", "read", "boot_epoch"}
+    assert of_a_bookie == asked | {"append", "read", "boot_epoch", "bookie_id"}
 
 
 def test_each_operation_has_a_bit_and_a_meaning_of_its_own() -> None:

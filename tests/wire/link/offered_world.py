@@ -20,7 +20,8 @@ from zonekeeper.wire.contract.links import LinkSettings
 from zonekeeper.wire.formats import errors, versions
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.host import methods
-from zonekeeper.wire.host.serving import Host, HostLimits
+from zonekeeper.wire.host.host_limits import HostLimits
+from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.lanes.back_off import BackOff
 from zonekeeper.wire.lanes.way_choice import WayChoice
 from zonekeeper.wire.link.offered_transport import OfferedLane, OfferedTransport, Offers

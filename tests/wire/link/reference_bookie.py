@@ -6,14 +6,27 @@ a test hold that commit back. ``Disk`` outlives a bookie, so that a restart can 
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import carriers, entries, errors, frames, openings
+from zonekeeper.wire.formats import (
+    carriers,
+    digests,
+    entries,
+    errors,
+    frames,
+    openings,
+    proofs,
+)
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Flags, Frame
+from zonekeeper.wire.formats.proofs import Shown
+
+#: The key of each ledger of which ``Disk.keys`` says nothing.
+USUAL_KEY: Final = digests.master_key(b"passwd")
 
 
 @dataclass
@@ -36,6 +49,8 @@ class Ledger:
 @dataclass
 class Disk:
     ledgers: dict[LedgerId, Ledger] = field(default_factory=dict)
+    #: What metadata would say of ledgers that are not here; of all others it says ``USUAL_KEY``.
+    keys: dict[LedgerId, MasterKey] = field(default_factory=dict)
     boots: int = 0
 
 
@@ -47,6 +62,8 @@ class ReferenceBookie:
         self.boot_epoch = disk.boots
         self.commit_s = commit_s
         self.read_only = False
+        #: Do requests that only look at a ledger need its key?
+        self.wants_keys = False
         self.compactions: list[bool] = []
         self.out_of_limbo: list[tuple[LedgerId, int]] = []
         self.batches = 0
@@ -82,7 +99,7 @@ class ReferenceBookie:
     async def read(self, request: service.ReadRequest) -> service.ReadReply:
         if request.fence_key is not None:
             await self.fence(request.ledger_id, request.fence_key)
-        ledger = self._known(request.ledger_id)
+        ledger = self._proven(request.ledger_id, request.fence_key or request.key)
         found: list[EntryId] = []
         size_bytes = 0
         following = request.last_entry_id + 1
@@ -102,27 +119,29 @@ class ReferenceBookie:
         )
 
     async def fence(
-        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+        self, ledger_id: LedgerId, master_key: Shown, create_token: int = 0
     ) -> service.LacEvidence:
         del create_token  # it deletes nothing
         self._with_key(ledger_id, master_key).fenced = True
-        return await self.read_lac(ledger_id)
+        return await self.read_lac(ledger_id, master_key)
 
-    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
-        ledger = self._known(ledger_id)
+    async def read_lac(self, ledger_id: LedgerId, key: Shown | None = None) -> service.LacEvidence:
+        ledger = self._proven(ledger_id, key)
         last = max(ledger.packets, default=None)
         return service.LacEvidence(
             explicit_lac=ledger.explicit_lac,
             last_entry=None if last is None else ledger.packets[last],
         )
 
-    async def force(self, ledger_id: LedgerId) -> None:
+    async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
+        if ledger_id in self.disk.ledgers:
+            self._proven(ledger_id, key)
         self.forced.append(ledger_id)
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         following = request.first_entry_id
         while True:
-            ledger = self._known(request.ledger_id)
+            ledger = self._proven(request.ledger_id, request.key)
             new = [number for number in ledger.packets if following <= number <= ledger.confirmed]
             yield service.TailUpdate(
                 last_add_confirmed=ledger.confirmed,
@@ -138,7 +157,7 @@ class ReferenceBookie:
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
         ranges: list[tuple[EntryId, EntryId]] = []
-        for number in sorted(self._known(request.ledger_id).packets):
+        for number in sorted(self._proven(request.ledger_id, request.key).packets):
             if number < request.first_entry_id:
                 continue
             if ranges and ranges[-1][1] + 1 == number:
@@ -189,9 +208,10 @@ class ReferenceBookie:
 
     def _write(self, item: carriers.Request) -> None:
         if isinstance(item, carriers.Open):
-            opened = self._with_key(item.opening.ledger_id, item.opening.master_key)
+            shown = item.shown or item.opening.master_key
+            opened = self._with_key(item.opening.ledger_id, shown)
             opened.digest = item.opening.digest
-            opened.fragments.append(item.opening)
+            opened.fragments.append(replace(item.opening, master_key=opened.key))
             return
         if isinstance(item, carriers.WriteLac):
             self._known(item.ledger_id).explicit_lac = item.packet
@@ -214,11 +234,21 @@ class ReferenceBookie:
             raise errors.NoSuchLedger(f"ledger {ledger_id} was never here")
         return ledger
 
-    def _with_key(self, ledger_id: LedgerId, key: MasterKey) -> Ledger:
-        ledger = self.disk.ledgers.setdefault(ledger_id, Ledger(key))
-        if ledger.key != key:
+    def _proven(self, ledger_id: LedgerId, shown: Shown | None) -> Ledger:
+        ledger = self._known(ledger_id)
+        if self.wants_keys and proofs.needed(ledger.key) and not proofs.fits(shown, ledger.key):
             raise errors.UnauthorizedAccess(f"ledger {ledger_id} has another master key")
         return ledger
+
+    def _with_key(self, ledger_id: LedgerId, shown: Shown) -> Ledger:
+        key = self.disk.keys.get(ledger_id, USUAL_KEY)
+        if (known := self.disk.ledgers.get(ledger_id)) is not None:
+            key = known.key
+        elif isinstance(shown, bytes):
+            key = shown
+        if not proofs.fits(shown, key):
+            raise errors.UnauthorizedAccess(f"ledger {ledger_id} has another master key")
+        return self.disk.ledgers.setdefault(ledger_id, Ledger(key))
 
     def _frames(self, ledger_id: LedgerId, numbers: Sequence[EntryId]) -> tuple[Frame, ...]:
         if not numbers:

@@ -13,6 +13,7 @@ from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import digests, errors
 from zonekeeper.wire.formats.frames import Flags, Frame
+from zonekeeper.wire.formats.proofs import Shown
 
 WRONG_KEY = digests.master_key(b"another password")
 
@@ -256,7 +257,7 @@ async def test_an_error_keeps_its_class_and_its_words(world: World) -> None:
 @played()
 async def test_every_error_number_crosses_the_wire(world: World, number: int) -> None:
     class Refuses(ReferenceBookie):
-        async def force(self, ledger_id: LedgerId) -> None:
+        async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
             raise errors.from_number(number, "because, and so on: ü")
 
         async def read(self, request: service.ReadRequest) -> service.ReadReply:

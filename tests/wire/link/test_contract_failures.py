@@ -14,8 +14,9 @@ from tests.wire.link.worlds import BOOKIE, PATIENT, World, Writer, opened, patie
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.pipes import Pipe, StreamKind
-from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.formats import carriers, errors, versions
 from zonekeeper.wire.formats.frames import Frame
+from zonekeeper.wire.formats.proofs import Shown
 
 
 @played()
@@ -98,8 +99,11 @@ async def flood(pipe: Pipe) -> None:
             numbers = range(sent, sent + 4_000)
             await pipe.send(
                 carriers.build(
-                    carriers.WriteLac(number=number, ledger_id=LedgerId(1), packet=packet)
-                    for number in numbers
+                    (
+                        carriers.WriteLac(number=number, ledger_id=LedgerId(1), packet=packet)
+                        for number in numbers
+                    ),
+                    versions.SPOKEN.highest,
                 )
             )
             sent += len(numbers)
@@ -284,7 +288,7 @@ async def test_closing_a_link_fails_everything_outstanding(world: World) -> None
     forcing, reading = asyncio.Event(), asyncio.Event()
 
     class NeverAnswers(ReferenceBookie):
-        async def force(self, ledger_id: LedgerId) -> None:
+        async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
             forcing.set()
             await asyncio.Event().wait()
 
@@ -337,13 +341,17 @@ async def test_a_bookie_forgets_a_stream_whose_client_has_gone(world: World) -> 
     ("message", "kind"),
     [
         (b"nonsense", errors.BadRequest),
-        (carriers.build([carriers.Acked(number=0, last=0)]), errors.BadRequest),
+        (
+            carriers.build([carriers.Acked(number=0, last=0)], versions.SPOKEN.highest),
+            errors.BadRequest,
+        ),
         (
             carriers.build(
                 [
                     carriers.WriteLac(number=n, ledger_id=LedgerId(1), packet=Writer(1).lac(0))
                     for n in (5, 5)
-                ]
+                ],
+                versions.SPOKEN.highest,
             ),
             errors.BadRequest,
         ),

@@ -26,7 +26,8 @@ from zonekeeper.wire.formats.frames import Flags, Frame
 from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.grpc import grpc_link, grpc_server, tls
 from zonekeeper.wire.host.access import Guard
-from zonekeeper.wire.host.serving import Host, HostLimits
+from zonekeeper.wire.host.host_limits import HostLimits
+from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.link.stream_link import StreamLink
 from zonekeeper.wire.socket import socket_link, socket_server
 from zonekeeper.wire.twin import twin

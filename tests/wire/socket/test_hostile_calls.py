@@ -21,6 +21,7 @@ from tests.wire.socket.hostile_world import (
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.wire.contract import messages
 from zonekeeper.wire.formats import carriers, errors, socket_messages
+from zonekeeper.wire.formats.proofs import Shown
 from zonekeeper.wire.formats.socket_messages import (
     AnswerTaken,
     CallAnswer,
@@ -157,7 +158,7 @@ class Ponders(ReferenceBookie):
         super().__init__(bookie_id, disk)
         self.began, self.ended = asyncio.Event(), asyncio.Event()
 
-    async def force(self, ledger_id: LedgerId) -> None:
+    async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
         self.began.set()
         try:
             await asyncio.Event().wait()
@@ -173,7 +174,7 @@ async def test_a_call_ends_at_the_bookie_when_nobody_waits_for_it_any_more(
     await world.crash()
     world.bookie = bookie = Ponders(BOOKIE, world.disk)
     await world.start()
-    request = messages.ledger(LedgerId(1)).SerializeToString()
+    request = messages.ledger(messages.LedgerCall(ledger_id=LedgerId(1))).SerializeToString()
     async with asyncio.timeout(LIMIT_S), raw_socket(world.port) as peer:
         await peer.greet(BOOKIE, ConnectionKind.CALLS)
         peer.say(call(1, "Force", request, timeout_ms=50 if how == "late" else 0))
@@ -197,7 +198,7 @@ async def test_calls_above_the_limit_of_a_connection_are_refused_and_it_goes_on(
     await world.crash()
     world.bookie = Ponders(BOOKIE, world.disk)
     await world.start()
-    request = messages.ledger(LedgerId(1)).SerializeToString()
+    request = messages.ledger(messages.LedgerCall(ledger_id=LedgerId(1))).SerializeToString()
     async with raw_socket(world.port) as peer:
         await peer.greet(BOOKIE, ConnectionKind.CALLS)
         for number in range(3):

@@ -27,8 +27,9 @@ from zonekeeper.wire.formats import (
     versions,
 )
 from zonekeeper.wire.formats.addresses import Address
+from zonekeeper.wire.formats.proofs import Shown
 from zonekeeper.wire.formats.socket_messages import BookieGreeting, RefusedGreeting
-from zonekeeper.wire.host.serving import HostLimits
+from zonekeeper.wire.host.host_limits import HostLimits
 from zonekeeper.wire.socket import socket_link
 from zonekeeper.wire.socket.connection import ConnectionTimes
 from zonekeeper.wire.socket.socket_server import SocketLimits, SocketServer
@@ -239,7 +240,7 @@ async def test_more_calls_than_the_bookie_takes_at_once_wait_their_turn() -> Non
     most = now = 0
 
     class Counts(ReferenceBookie):
-        async def force(self, ledger_id: LedgerId) -> None:
+        async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
             nonlocal most, now
             now += 1
             most = max(most, now)

@@ -16,6 +16,7 @@ from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.links import BookieLink, LinkSettings
 from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats.proofs import KEY_WITHOUT_PASSWORD, Shown
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.twin.twin import Network, Weather
 
@@ -71,7 +72,7 @@ async def test_calls_overtake_each_other(network: Network, bookie: ReferenceBook
     order: list[LedgerId] = []
 
     class Notes(ReferenceBookie):
-        async def force(self, ledger_id: LedgerId) -> None:
+        async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
             order.append(ledger_id)
 
     network.take_down(BOOKIE)
@@ -90,9 +91,24 @@ async def test_a_lost_reply_is_a_timeout_and_the_thing_was_done(
     link = network.link(CLIENT, BOOKIE)
     network.cut(BOOKIE, CLIENT)
     with pytest.raises(errors.Timeout) as caught:
-        await link.fence(LedgerId(7), KEY)
+        await link.fence(LedgerId(7), KEY_WITHOUT_PASSWORD)
     assert caught.value.maybe_applied
     assert bookie.disk.ledgers[LedgerId(7)].fenced
+    await link.close()
+
+
+@played()
+async def test_a_call_that_must_prove_a_key_ends_in_its_time_and_has_done_nothing(
+    network: Network, bookie: ReferenceBookie
+) -> None:
+    link = network.link(CLIENT, BOOKIE, LinkSettings(call_timeout_ms=700))
+    network.cut(BOOKIE, CLIENT)
+    begun_ms = now_ms()
+    with pytest.raises(errors.NotConnected) as caught:
+        await link.fence(LedgerId(7), KEY)
+    assert (caught.value.retryable, caught.value.maybe_applied) == (True, False)
+    assert now_ms() - begun_ms == pytest.approx(700)
+    assert bookie.disk.ledgers == {}
     await link.close()
 
 
@@ -102,7 +118,7 @@ async def test_a_request_that_is_held_back_arrives_when_the_cut_heals(
 ) -> None:
     link = network.link(CLIENT, BOOKIE)
     network.cut(CLIENT, BOOKIE)
-    fencing = asyncio.ensure_future(link.fence(LedgerId(7), KEY))
+    fencing = asyncio.ensure_future(link.fence(LedgerId(7), KEY_WITHOUT_PASSWORD))
     await asyncio.sleep(2)
     assert LedgerId(7) not in bookie.disk.ledgers
     network.heal(CLIENT, BOOKIE)
@@ -140,7 +156,7 @@ async def test_what_was_sent_to_one_boot_never_reaches_the_next(
     network: Network, bookie: ReferenceBookie
 ) -> None:
     link = network.link(CLIENT, BOOKIE)
-    fencing = asyncio.ensure_future(link.fence(LedgerId(7), KEY))
+    fencing = asyncio.ensure_future(link.fence(LedgerId(7), KEY_WITHOUT_PASSWORD))
     await asyncio.sleep(0.005)
     network.take_down(BOOKIE)
     network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, bookie.disk)))
@@ -157,7 +173,7 @@ async def test_a_request_whose_caller_gave_up_does_not_reach_the_next_boot_eithe
     link = network.link(CLIENT, BOOKIE, LinkSettings(call_timeout_ms=100))
     network.cut(CLIENT, BOOKIE)
     with pytest.raises(errors.Timeout):
-        await link.fence(LedgerId(7), KEY)
+        await link.fence(LedgerId(7), KEY_WITHOUT_PASSWORD)
     network.take_down(BOOKIE)
     network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, bookie.disk)))
     network.heal(CLIENT, BOOKIE)
@@ -212,7 +228,7 @@ async def test_a_call_to_a_bookie_that_left_its_connection_half_open_has_no_repl
     network: Network, bookie: ReferenceBookie
 ) -> None:
     link = network.link(CLIENT, BOOKIE, LinkSettings(call_timeout_ms=2_000))
-    fencing = asyncio.ensure_future(link.fence(LedgerId(7), KEY))
+    fencing = asyncio.ensure_future(link.fence(LedgerId(7), KEY_WITHOUT_PASSWORD))
     await asyncio.sleep(0.01)
     network.take_down(BOOKIE, half_open=True)
     network.put_up(BOOKIE, Host(ReferenceBookie(BOOKIE, bookie.disk)))

@@ -30,6 +30,9 @@ or only its limbo is known), an opening or a fence is decided by its metadata, w
 reads itself (``AskMetadata``): the ledger must be there, with this key and this create token. So a
 stranger leaves nothing here for an id, and its key does not stand in the way of the ledger that
 gets the id later.
+
+A peer shows the key itself, or a proof that it knows the key (``wire.formats.proofs``). A record
+has the key that is known here or in metadata, which is the one that was shown.
 """
 
 import enum
@@ -41,9 +44,10 @@ from zonekeeper.bookie.ledgers import hints, records
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
-from zonekeeper.wire.formats import digests, entries, errors
+from zonekeeper.wire.formats import digests, entries, errors, proofs
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.openings import FragmentOpening
+from zonekeeper.wire.formats.proofs import Shown, ShownProof
 
 # ── state ──
 
@@ -104,6 +108,8 @@ class OpenWanted:
     """A writer, or a recovery, opens a fragment."""
 
     opening: FragmentOpening
+    #: The proof of the key, if one came in place of the opening's key.
+    proof: ShownProof | None = None
     #: Had the sender the ledger open on this bookie before?
     was_open: bool = False
     #: Does a tombstone name the ledger?
@@ -144,7 +150,8 @@ class ExplicitLacWanted:
 class FenceWanted:
     """A recovery fences the ledger, which may be unknown here."""
 
-    master_key: MasterKey = field(repr=False)
+    #: The key, or a proof of it.
+    master_key: Shown = field(repr=False)
     #: 0: not known.
     create_token: int = 0
     #: Does a tombstone name the ledger?
@@ -309,21 +316,24 @@ def _open(state: AdmissionState, event: OpenWanted) -> Sequence[Effect]:
     opening = event.opening
     ledger_id = opening.ledger_id
     refused = _no_longer_here(state, event)
-    refused = refused or _wrong_key(ledger_id, state.master_key, opening.master_key)
+    shown = event.proof or opening.master_key
+    refused = refused or _wrong_key(ledger_id, state.master_key, shown)
     if refused is not None:
         return refused
     token = opening.create_token
     if state.master_key is None:
-        unproven = _unproven(ledger_id, event.standing, opening.master_key, token)
+        unproven = _unproven(ledger_id, event.standing, shown, token)
         if unproven is not None:
             return unproven
         token = _token_of(event.standing, token)
+    key = _key_of(state, event.standing)
     if state.digest not in (None, opening.digest):
         return _refuse_request(
             f"ledger {ledger_id} has the digest {state.digest}, and the fragment {opening.digest}"
         )
     token = token or state.create_token
-    record = records.FragmentRecord.of(replace(opening, create_token=token))
+    proven = replace(opening, master_key=key, create_token=token)
+    record = records.FragmentRecord.of(proven)
     hint = record.hint
     if not hints.has(state.hints, hint):
         if state.hint_bytes + hints.size_of(hint) > hints.LEDGER_BYTES_MAX:
@@ -379,19 +389,20 @@ def _write_lac(ledger_id: LedgerId, state: AdmissionState, packet: bytes) -> Seq
 
 
 def _fence(ledger_id: LedgerId, state: AdmissionState, event: FenceWanted) -> Sequence[Effect]:
-    key, token = event.master_key, event.create_token
+    shown, token = event.master_key, event.create_token
     if is_other(state, token):
         return _refuse_deleted(ledger_id, "another ledger has this id here")
     if event.buried and state == UNKNOWN:
         return _refuse_deleted(ledger_id, "it was deleted, and collected here")
-    if (refused := _wrong_key(ledger_id, state.master_key, key)) is not None:
+    if (refused := _wrong_key(ledger_id, state.master_key, shown)) is not None:
         return refused
     if state.master_key is None:
-        if (unproven := _unproven(ledger_id, event.standing, key, token)) is not None:
+        if (unproven := _unproven(ledger_id, event.standing, shown, token)) is not None:
             return unproven
         token = _token_of(event.standing, token)
     elif state.fenced:
         return ()
+    key = _key_of(state, event.standing)
     fence = records.FenceRecord(ledger_id=ledger_id, master_key=key, create_token=token)
     return (WriteRecord(record=fence),)
 
@@ -412,7 +423,7 @@ def _no_longer_here(state: AdmissionState, event: OpenWanted) -> Sequence[Effect
 
 
 def _unproven(
-    ledger_id: LedgerId, standing: Standing | None, key: MasterKey, create_token: int
+    ledger_id: LedgerId, standing: Standing | None, shown: Shown, create_token: int
 ) -> Sequence[Effect] | None:
     """Give the effects if metadata does not say that this is a ledger, and that this is its key."""
     match standing:
@@ -423,9 +434,17 @@ def _unproven(
         case Stands(master_key=known, create_token=token):
             if _differ(token, create_token):
                 return _refuse_deleted(ledger_id, "another ledger has this id in the metadata")
-            return _wrong_key(ledger_id, known, key)
+            return _wrong_key(ledger_id, known, shown)
         case _:
             assert_never(standing)
+
+
+def _key_of(state: AdmissionState, standing: Standing | None) -> MasterKey:
+    """Give the key of a ledger of which it was shown: it is known here, or metadata says it."""
+    if state.master_key is not None:
+        return state.master_key
+    assert isinstance(standing, Stands), "a key that is not known was compared with metadata's"
+    return standing.master_key
 
 
 def _token_of(standing: Standing | None, create_token: int) -> int:
@@ -452,9 +471,9 @@ def _refuse_deleted(ledger_id: LedgerId, why: str) -> Sequence[Effect]:
 
 
 def _wrong_key(
-    ledger_id: LedgerId, known: MasterKey | None, key: MasterKey
+    ledger_id: LedgerId, known: MasterKey | None, shown: Shown
 ) -> Sequence[Effect] | None:
-    if known in (None, key):
+    if known is None or proofs.fits(shown, known):
         return None
     return (
         Refuse(

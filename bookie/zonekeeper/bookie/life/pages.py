@@ -88,6 +88,7 @@ class PagesView:
         ]
         if self.begun is not None and self.bookie is not None:
             families += _of_storage(self.begun, self.bookie)
+            families += self.bookie.keys.families()
             families += exposition.counted(
                 "zonekeeper_bookie_storage", self.begun.storage.counters, of_now=False
             )

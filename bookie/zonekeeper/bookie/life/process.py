@@ -166,6 +166,7 @@ class _Process:
             bookie.vouched = life.vouched_in(cluster, begun.cookie.bookie)
             bookie.standing = life.standing_in(cluster)
             bookie.modes.wall_ms = _wall_ms
+            bookie.keys.rule = settings.ledger_keys
             self._view.begun, self._view.bookie = begun, bookie
             writer = tasks.create_task(begun.storage.run())
             housekeeping = self._keep_house(cluster, begun, bookie, ground, access, tasks)

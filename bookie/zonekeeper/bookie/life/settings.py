@@ -25,7 +25,7 @@ from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.identity.callers import Enforcement
 from zonekeeper.wire.running import logs, seam
-from zonekeeper.wire.running.bookie_config import CAPACITY_BYTES_MIN
+from zonekeeper.wire.running.bookie_config import CAPACITY_BYTES_MIN, KeyRule
 from zonekeeper.wire.running.logs import LogSettings
 
 DATA: Final = Setting(
@@ -125,6 +125,14 @@ SETTINGS: Final = (
         shown_as="FILE",
         help="The map of foreign names: which certificates without a URI of zonekeeper's have "
         "which role. It is read again when it changes.",
+    ),
+    Setting(
+        name="ledger-keys",
+        shown_as="off|warn|on",
+        default=KeyRule.WARN.value,
+        help="What becomes of reads, tails and lists of a ledger with a password that do not prove "
+        "its key: they are answered, answered and counted, or refused. Set it to on once every "
+        "client proves keys.",
     ),
     Setting(
         name="drain-timeout",
@@ -244,6 +252,7 @@ class BookieSettings:
     access: Enforcement
     #: None: no certificate is mapped.
     access_names: Path | None
+    ledger_keys: KeyRule
     drain_timeout_ms: int
     waiting_bytes_max: int
     ledgers_max: int
@@ -285,6 +294,7 @@ def parse(
         tls=files,
         access=_access(given, files),
         access_names=given.optional("access-names", Path),
+        ledger_keys=given.read("ledger-keys", _key_rule),
         drain_timeout_ms=given.read("drain-timeout", settings.duration_ms),
         waiting_bytes_max=given.read("waiting-bytes", settings.size_bytes),
         ledgers_max=given.read("ledgers", settings.count),
@@ -353,6 +363,13 @@ def _enforcement(text: str) -> Enforcement:
     except ValueError:
         known = ", ".join(each.value for each in Enforcement)
         raise ValueError(f"{text!r}: must be one of {known}") from None
+
+
+def _key_rule(text: str) -> KeyRule:
+    try:
+        return KeyRule(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r}: must be off, warn or on") from error
 
 
 def _marks(given: GivenSettings) -> Marks:

@@ -12,12 +12,12 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers, errors
-from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.exposition import Family, Histogram, HistogramFamily, single
 from zonekeeper.wire.formats.frames import Frame
+from zonekeeper.wire.formats.proofs import Shown
 
 OK: Final = "ok"
 
@@ -127,6 +127,11 @@ class MeasuredBookie:
         self._loop = asyncio.get_running_loop()
 
     @property
+    def bookie_id(self) -> BookieId:
+        """The bookie's id."""
+        return self._bookie.bookie_id
+
+    @property
     def boot_epoch(self) -> int:
         """The number of this start; it grows with each start."""
         return self._bookie.boot_epoch
@@ -143,21 +148,21 @@ class MeasuredBookie:
         return reply
 
     async def fence(
-        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+        self, ledger_id: LedgerId, master_key: Shown, create_token: int = 0
     ) -> service.LacEvidence:
         """Fence a ledger."""
         with self._timed("fence"):
             return await self._bookie.fence(ledger_id, master_key, create_token)
 
-    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+    async def read_lac(self, ledger_id: LedgerId, key: Shown | None = None) -> service.LacEvidence:
         """Give the evidence for the LAC."""
         with self._timed("read-lac"):
-            return await self._bookie.read_lac(ledger_id)
+            return await self._bookie.read_lac(ledger_id, key)
 
-    async def force(self, ledger_id: LedgerId) -> None:
+    async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
         """Return when all that was acknowledged is on disk."""
         with self._timed("force"):
-            await self._bookie.force(ledger_id)
+            await self._bookie.force(ledger_id, key)
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         """Send updates. A tail mostly waits for its writer, so its time is not measured."""

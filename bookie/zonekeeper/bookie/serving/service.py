@@ -21,8 +21,9 @@ from zonekeeper.bookie.ledgers import admission, extents, records
 from zonekeeper.bookie.ledgers.admission import Here
 from zonekeeper.bookie.ledgers.records import LedgerRecord
 from zonekeeper.bookie.segments.log import LogPut
-from zonekeeper.bookie.serving import capacity, comparing, listing
+from zonekeeper.bookie.serving import capacity, comparing, evidence, listing, vouching
 from zonekeeper.bookie.serving.capacity import BookieLimits, Capacity
+from zonekeeper.bookie.serving.key_gate import KeyGate
 from zonekeeper.bookie.serving.modes import Modes
 from zonekeeper.bookie.serving.store_reads import Peer, StoreReads, StoreTurn
 from zonekeeper.bookie.serving.vouching import Standings, Vouched, no_standings, no_vouchers
@@ -32,8 +33,8 @@ from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.formats import carriers, errors, openings
-from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Flags, Frame
+from zonekeeper.wire.formats.proofs import Shown
 
 _logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class BookieServer:
         tasks: asyncio.TaskGroup,
         limits: BookieLimits | None = None,
     ) -> None:
-        self._bookie_id = bookie_id
+        self.bookie_id = bookie_id
         self._storage = storage
         self._log = storage.log
         self._memory = storage.memory
@@ -73,6 +74,7 @@ class BookieServer:
         self._compacting: asyncio.Task[int] | None = None
         self._draining = False
         self.modes = Modes(self._memory)
+        self.keys = KeyGate(bookie_id)
         #: Set before the bookie serves; until then no limbo ends, and no ledger is taken in.
         self.vouched: Vouched = no_vouchers
         self.standing: Standings = no_standings
@@ -130,9 +132,11 @@ class BookieServer:
             match item:
                 case carriers.Append(frame=frame):
                     self._append(frame, answer)
-                case carriers.Open(opening=opening, was_open=was_open):
+                case carriers.Open(opening=opening, was_open=was_open, shown=proof):
                     buried = self._memory.buried(opening.ledger_id, opening.create_token)
-                    event = admission.OpenWanted(opening=opening, was_open=was_open, buried=buried)
+                    event = admission.OpenWanted(
+                        opening=opening, proof=proof, was_open=was_open, buried=buried
+                    )
                     self._change(opening.ledger_id, event, answer)
                 case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
                     self._change(ledger_id, admission.ExplicitLacWanted(packet=packet), answer)
@@ -267,7 +271,7 @@ class BookieServer:
         ledger_id, token = event.opening.ledger_id, event.opening.create_token
         try:
             standing = await self._store_reads.answer(
-                turn, lambda: self.standing(ledger_id), found=_stands
+                turn, lambda: self.standing(ledger_id), found=vouching.stands
             )
         except errors.ProtocolError as error:
             answer.refuse(error)
@@ -295,7 +299,7 @@ class BookieServer:
         recovery = Flags.RECOVERY in frame.flags
         if self.read_only and not recovery:
             return errors.ReadOnly(
-                f"{self._bookie_id} is read-only ({'; '.join(self.read_only_reasons)}); write to "
+                f"{self.bookie_id} is read-only ({'; '.join(self.read_only_reasons)}); write to "
                 "another bookie"
             )
         if (flooded := self._capacity.flooded(frame.size_bytes)) is not None:
@@ -305,15 +309,16 @@ class BookieServer:
     # ── ledger state ──
 
     async def fence(
-        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+        self, ledger_id: LedgerId, master_key: Shown, create_token: int = 0
     ) -> service.LacEvidence:
         """Fence a ledger, which may be unknown here; the fence is durable before the answer."""
         ledger = await self._fence(ledger_id, master_key, create_token)
-        evidence = await self.read_lac(ledger_id)
+        await self._log.settle()
+        found = await evidence.of(self._storage, ledger, self.bookie_id)
         ledger.refuse_collected()
-        return evidence
+        return found
 
-    async def _fence(self, ledger_id: LedgerId, key: MasterKey, create_token: int) -> Ledger:
+    async def _fence(self, ledger_id: LedgerId, key: Shown, create_token: int) -> Ledger:
         """Fence a ledger, and give it; raises LedgerDeleted if it was collected meanwhile."""
         buried = self._memory.buried(ledger_id, create_token)
         event = admission.FenceWanted(master_key=key, create_token=create_token, buried=buried)
@@ -321,7 +326,7 @@ class BookieServer:
             if (crowded := self._capacity.crowded(ledger_id)) is not None:
                 raise crowded
             standing = await self._store_reads.read(
-                self._fencing, lambda: self.standing(ledger_id), found=_stands
+                self._fencing, lambda: self.standing(ledger_id), found=vouching.stands
             )
             buried = self._memory.buried(ledger_id, create_token)
             event = replace(event, buried=buried, standing=standing)
@@ -330,10 +335,10 @@ class BookieServer:
         ledger.refuse_collected()
         return ledger
 
-    async def force(self, ledger_id: LedgerId) -> None:
+    async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
         """Return when all that was acknowledged, deferred or not, is on disk."""
-        del ledger_id  # all ledgers share one log
-        await self._log.written(None)
+        self.keys.check("force", self._ledger(ledger_id), key)
+        await self._log.written(None)  # all ledgers share one log
 
     async def set_read_only(self, *, read_only: bool) -> None:
         """Take no more plain appends, or take them again; a restart keeps the mode."""
@@ -348,14 +353,14 @@ class BookieServer:
         """
         if boot_epoch != self._boot_epoch:
             raise errors.StartedAgain(
-                f"{self._bookie_id} was looked at in its start {boot_epoch} and is in "
+                f"{self.bookie_id} was looked at in its start {boot_epoch} and is in "
                 f"{self._boot_epoch} now; its disk may be another one: look at it again"
             )
         if self._known(ledger_id).durable.in_limbo and not await self._store_reads.read(
             self._ending_limbo, lambda: self.vouched(ledger_id, boot_epoch), found=bool
         ):
             raise errors.NotVouched(
-                f"no repair vouches for ledger {ledger_id} on {self._bookie_id} in its start "
+                f"no repair vouches for ledger {ledger_id} on {self.bookie_id} in its start "
                 f"{boot_epoch}: the ledger stays in limbo until one has looked at every entry"
             )
         await self._settle(ledger_id, admission.LimboWanted(in_limbo=False))
@@ -392,6 +397,8 @@ class BookieServer:
         fenced = None if key is None else await self._fence(request.ledger_id, key, token)
         await self._log.settle()
         ledger = fenced or self._known(request.ledger_id, token)
+        if fenced is None:
+            self.keys.check("read", ledger, request.key)
         wanted = range(request.first_entry_id, request.last_entry_id + 1, request.step)
         # The state of now decides for the whole answer: limbo may end during the look-up.
         state = ledger.durable
@@ -413,24 +420,18 @@ class BookieServer:
             last_add_confirmed=confirmed,
         )
 
-    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+    async def read_lac(self, ledger_id: LedgerId, key: Shown | None = None) -> service.LacEvidence:
         """Give the evidence for the LAC; change nothing."""
         await self._log.settle()
         ledger = self._ledger(ledger_id)
-        admission.refuse_limbo(ledger_id, ledger.durable)
-        explicit_lac, last = ledger.durable.explicit_lac, ledger.extents.last
-        if last is None:
-            return service.LacEvidence(explicit_lac=explicit_lac, last_entry=None)
-        found = await self._storage.read(ledger, range(last, last + 1), 1)
-        packet = found.frames[0].packet(last) if found.frames else None
-        if packet is None:
-            raise errors.LedgerDeleted(f"ledger {ledger_id} was collected from {self._bookie_id}")
-        return service.LacEvidence(explicit_lac=explicit_lac, last_entry=bytes(packet))
+        self.keys.check("read-lac", ledger, key)
+        return await evidence.of(self._storage, ledger, self.bookie_id)
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         """Send the LAC and the entries that it confirms: on news, and at least every quiet_ms."""
         await self._log.settle()
         ledger = self._known(request.ledger_id)
+        self.keys.check("tail", ledger, request.key)
         following, told = request.first_entry_id, None
         quiet = False
         while not self._draining:
@@ -455,6 +456,7 @@ class BookieServer:
         """List the entries that are here; raise if that is not known for sure."""
         await self._log.settle()
         ledger = self._known(request.ledger_id)
+        self.keys.check("list", ledger, request.key)
         admission.refuse_limbo(ledger.ledger_id, ledger.durable)
         return await listing.page(self._storage, ledger, request)
 
@@ -462,7 +464,7 @@ class BookieServer:
         """Give the bookie's id, state, start, version and room."""
         space = await self._storage.room()
         return service.BookieInfo(
-            bookie_id=self._bookie_id,
+            bookie_id=self.bookie_id,
             state=self.state,
             boot_epoch=self._boot_epoch,
             version=self._version,
@@ -477,18 +479,13 @@ class BookieServer:
     def _known(self, ledger_id: LedgerId, create_token: int = 0) -> Ledger:
         ledger = self._memory.ledgers.get(ledger_id)
         if ledger is None or not ledger.known:
-            raise errors.NoSuchLedger(f"ledger {ledger_id} is not on {self._bookie_id}")
+            raise errors.NoSuchLedger(f"ledger {ledger_id} is not on {self.bookie_id}")
         if admission.is_other(ledger.durable, create_token):
-            raise errors.LedgerDeleted(f"ledger {ledger_id} is another one on {self._bookie_id}")
+            raise errors.LedgerDeleted(f"ledger {ledger_id} is another one on {self.bookie_id}")
         return ledger
 
     def _shutting_down(self) -> errors.ShuttingDown:
-        return errors.ShuttingDown(f"{self._bookie_id} is stopping; go to another bookie")
-
-
-def _stands(standing: admission.Standing) -> bool:
-    """Does metadata have the ledger?"""
-    return isinstance(standing, admission.Stands)
+        return errors.ShuttingDown(f"{self.bookie_id} is stopping; go to another bookie")
 
 
 def _nothing() -> None:

@@ -7,7 +7,7 @@ before it ends a limbo.
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from zonekeeper.bookie.ledgers.admission import Standing
+from zonekeeper.bookie.ledgers.admission import Standing, Stands
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.formats import errors
 
@@ -32,3 +32,8 @@ async def no_vouchers(ledger_id: LedgerId, boot_epoch: int) -> bool:
         f"there is no metadata store to read whether ledger {ledger_id} is whole in start "
         f"{boot_epoch}"
     )
+
+
+def stands(standing: Standing) -> bool:
+    """Does metadata have the ledger?"""
+    return isinstance(standing, Stands)

@@ -331,9 +331,7 @@ class Client:
         self.bookies.check()
         ledger = await self._metadata(wanted)
         if not hmac.compare_digest(password, ledger.password):
-            raise errors.Unauthorized(
-                f"ledger {wanted} has another password; nothing was done to it"
-            )
+            raise errors.Unauthorized(f"ledger {wanted} has another password; nothing was done")
         if not ledger.is_closed and recover is None:
             raise errors.LedgerOpen(wanted, ledger.state.value)
         reading = self.reading(wanted, ledger)
@@ -355,6 +353,7 @@ class Client:
             placement_stamp.quorums_of(ledger),
             self.bookies,
             self._tasks,
+            key=digests.master_key(ledger.password),
             bytes_max=self.config.read_bytes,
             create_token=ledger.create_token,
         )

@@ -70,13 +70,15 @@ class FollowingLink:
         """Fence a ledger, and give what the bookie knows of its end."""
         return await self._ask(lambda link: link.fence(ledger_id, master_key, create_token))
 
-    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+    async def read_lac(
+        self, ledger_id: LedgerId, key: MasterKey | None = None
+    ) -> service.LacEvidence:
         """Give what the bookie knows of a ledger's end, without fencing."""
-        return await self._ask(lambda link: link.read_lac(ledger_id))
+        return await self._ask(lambda link: link.read_lac(ledger_id, key))
 
-    async def force(self, ledger_id: LedgerId) -> None:
+    async def force(self, ledger_id: LedgerId, key: MasterKey | None = None) -> None:
         """Make durable what was acknowledged."""
-        await self._ask(lambda link: link.force(ledger_id))
+        await self._ask(lambda link: link.force(ledger_id, key))
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         """Follow a ledger."""

@@ -30,17 +30,20 @@ _logger = logging.getLogger(__name__)
 class Reading:
     """The way to ask bookies for one ledger's entries."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 each is a part of its own, and has a name
         self,
         sealer: entries.Sealer,
         quorums: Quorums,
         bookies: Bookies,
         tasks: Tasks,
         *,
+        key: MasterKey,
         bytes_max: int,
         create_token: int,
     ) -> None:
         self.sealer = sealer
+        #: The ledger's master key, which every request shows.
+        self.key = key
         self.quorums = quorums
         self.bookies = bookies
         self._tasks = tasks
@@ -76,7 +79,7 @@ class Reading:
             try:
                 link = await self.bookies.pool.link(fragment.ensemble[position])
                 if fence_key is None:
-                    said = await link.read_lac(self.sealer.ledger_id)
+                    said = await link.read_lac(self.sealer.ledger_id, self.key)
                 else:
                     said = await link.fence(self.sealer.ledger_id, fence_key, self.create_token)
                 return position, survey.check(self.sealer, said)
@@ -112,6 +115,7 @@ class Reading:
             step=wanted.step,
             bytes_max=self.bytes_max,
             fence_key=fence_key,
+            key=self.key if fence_key is None else None,
             create_token=self.create_token,
         )
         self._pending(bookie, 1)

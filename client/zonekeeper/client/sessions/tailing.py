@@ -81,6 +81,7 @@ class Spell:
             first_entry_id=self._following,
             bytes_max=self._reading.bytes_max,
             quiet_ms=QUIET_MS,
+            key=self._reading.key,
         )
         try:
             link = await self._reading.bookies.pool.link(bookie)

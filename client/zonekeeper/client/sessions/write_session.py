@@ -421,7 +421,7 @@ class WriteSession:
         """
         try:
             link = await self._bookies.pool.link(to.bookie)
-            await link.force(self._identity.ledger_id)
+            await link.force(self._identity.ledger_id, self._identity.master_key)
             if (await link.info()).boot_epoch != to.lane.boot_epoch:
                 raise errors.ConnectionLost(f"{to.bookie} was started again")
         except errors.ProtocolError as error:

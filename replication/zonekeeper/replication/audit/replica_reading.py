@@ -24,7 +24,8 @@ from zonekeeper.replication.decisions.copies import Copy, Lack
 from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import entries, errors
+from zonekeeper.wire.formats import digests, entries, errors
+from zonekeeper.wire.formats.digests import MasterKey
 
 WINDOW_ENTRIES: Final = 1_024
 READ_BYTES: Final = 1 << 20
@@ -85,13 +86,14 @@ class ReplicaReader:
         """
         metadata, quorums = ledger.metadata, placement_stamp.quorums_of(ledger.metadata)
         sealer = entries.Sealer(ledger.id, metadata.digest, metadata.password)
+        key = digests.master_key(metadata.password)
         for part in copy_plan.finished(metadata):
             ensemble = part.fragment.ensemble
             for wanted in windows(quorums, part.entries):
                 await ready()
                 positions = quorums.write_set(EntryId(wanted[0]))
                 asked = [one for at in positions if self.registered(one := ensemble[at])]
-                said = await together(self._read(sealer, one, wanted) for one in asked)
+                said = await together(self._read(sealer, key, one, wanted) for one in asked)
                 verdict = copies.judge(
                     quorums,
                     ensemble,
@@ -102,7 +104,9 @@ class ReplicaReader:
                 first = part.fragment.first_entry
                 yield JudgedWindow(fragment=first, wanted=wanted, verdict=verdict)
 
-    async def _read(self, sealer: entries.Sealer, bookie: BookieId, wanted: range) -> _Copies:
+    async def _read(
+        self, sealer: entries.Sealer, key: MasterKey, bookie: BookieId, wanted: range
+    ) -> _Copies:
         """Give what a bookie has of some entries; those it says nothing about are left out."""
         found: _Copies = {}
         unreadable = 0
@@ -113,6 +117,7 @@ class ReplicaReader:
                 last_entry_id=EntryId(rest[-1]),
                 step=rest.step,
                 bytes_max=READ_BYTES,
+                key=key,
             )
             try:
                 reply = await (await self._pool.link(bookie)).read(request)

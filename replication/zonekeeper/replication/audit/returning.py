@@ -32,7 +32,8 @@ from zonekeeper.replication.decisions import copies, copy_plan
 from zonekeeper.replication.repair import limbo
 from zonekeeper.replication.view import listing
 from zonekeeper.wire.contract.service import EntryRanges, ListEntriesRequest
-from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats import digests, errors
+from zonekeeper.wire.formats.digests import MasterKey
 
 LOOKED_AT_ONCE_MAX: Final = 32
 RANGES_MAX: Final = 10_000
@@ -104,23 +105,29 @@ class Returning:
             for part in copy_plan.finished(ledger.metadata)
             if part.entries and bookie in part.fragment.ensemble
         ]
+        key = digests.master_key(ledger.metadata.password)
         try:
             if owed:
-                return await self._has_shares(ledger_id, bookie, quorums, owed)
+                return await self._has_shares(ledger_id, key, bookie, quorums, owed)
             named = bookie in ledger.metadata.bookies
-            return not (named and await limbo.is_in_limbo(self._pool, ledger_id, bookie))
+            return not (named and await limbo.is_in_limbo(self._pool, ledger_id, key, bookie))
         except errors.ProtocolError as error:
             _logger.info("ledger %d stays marked for %s: %s", ledger_id, bookie, error)
             return False
 
     async def _has_shares(
-        self, ledger_id: LedgerId, bookie: BookieId, quorums: Quorums, owed: Sequence[_Owed]
+        self,
+        ledger_id: LedgerId,
+        key: MasterKey,
+        bookie: BookieId,
+        quorums: Quorums,
+        owed: Sequence[_Owed],
     ) -> bool:
         """Compare the entries that a bookie lists with those it should have, a page at a time."""
         first = EntryId(0)
         while True:
             request = ListEntriesRequest(
-                ledger_id=ledger_id, first_entry_id=first, ranges_max=RANGES_MAX
+                ledger_id=ledger_id, first_entry_id=first, ranges_max=RANGES_MAX, key=key
             )
             page = await self._page(bookie, request)
             if not page.complete and (not page.ranges or page.ranges[-1][1] < first):

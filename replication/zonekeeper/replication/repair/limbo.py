@@ -27,6 +27,7 @@ from zonekeeper.metadata.ledgers.underreplication import Claim
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract.service import ListEntriesRequest
 from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats.digests import MasterKey
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,14 +39,16 @@ class LimboFound:
     silent: dict[BookieId, errors.ProtocolError] = field(default_factory=dict)
 
 
-async def find(pool: LinkPool, ledger_id: LedgerId, bookies: Iterable[BookieId]) -> LimboFound:
+async def find(
+    pool: LinkPool, ledger_id: LedgerId, key: MasterKey, bookies: Iterable[BookieId]
+) -> LimboFound:
     """Ask bookies whether they are in limbo for a ledger."""
     found = LimboFound()
     for bookie in sorted(bookies):
         try:
             # The start is asked for first. If the bookie starts in between, ``end`` is refused.
             boot_epoch = (await (await pool.link(bookie)).info()).boot_epoch
-            if await is_in_limbo(pool, ledger_id, bookie):
+            if await is_in_limbo(pool, ledger_id, key, bookie):
                 found.boots[bookie] = boot_epoch
         except errors.ProtocolError as error:
             found.silent[bookie] = error
@@ -67,9 +70,13 @@ async def end(
         await vouchers.take_back(cluster, claim, bookie)
 
 
-async def is_in_limbo(pool: LinkPool, ledger_id: LedgerId, bookie: BookieId) -> bool:
+async def is_in_limbo(
+    pool: LinkPool, ledger_id: LedgerId, key: MasterKey, bookie: BookieId
+) -> bool:
     """Ask a bookie whether it is in limbo for a ledger; raises ``ProtocolError``."""
-    request = ListEntriesRequest(ledger_id=ledger_id, first_entry_id=EntryId(0), ranges_max=1)
+    request = ListEntriesRequest(
+        ledger_id=ledger_id, first_entry_id=EntryId(0), ranges_max=1, key=key
+    )
     try:
         await (await pool.link(bookie)).list_entries(request)
     except errors.LimboLedger:

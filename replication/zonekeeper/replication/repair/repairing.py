@@ -44,7 +44,7 @@ from zonekeeper.replication.repair.repair_metrics import (
 )
 from zonekeeper.replication.view.pace import BytePace
 from zonekeeper.replication.view.view import View
-from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats import digests, errors
 
 _logger = logging.getLogger(__name__)
 
@@ -202,7 +202,8 @@ class Repairer:
         for bookie in there:
             if (check := await bookie_records.check(self.cluster, bookie)) is not None:
                 starts[bookie] = check
-        limbo = await limbos.find(self.client.bookies.pool, ledger_id, there)
+        key = digests.master_key(ledger.password)
+        limbo = await limbos.find(self.client.bookies.pool, ledger_id, key, there)
         permitted = may_be_mended - limbo.silent.keys()
         work = self._work(ledger_id, ledger, (self._pace,))
         obstacles = await work.finished_parts(copy_plan.finished(ledger), permitted)

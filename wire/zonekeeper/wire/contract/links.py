@@ -113,11 +113,13 @@ class BookieLink(Protocol):
         """Fence a ledger, and give what the bookie knows of its end."""
         ...
 
-    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+    async def read_lac(
+        self, ledger_id: LedgerId, key: MasterKey | None = None
+    ) -> service.LacEvidence:
         """Give what the bookie knows of a ledger's end, without fencing."""
         ...
 
-    async def force(self, ledger_id: LedgerId) -> None:
+    async def force(self, ledger_id: LedgerId, key: MasterKey | None = None) -> None:
         """Make every acknowledged entry of a ledger durable."""
         ...
 

@@ -5,12 +5,13 @@ id) and raises ValueError with the field's name.
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import digests, frames
+from zonekeeper.wire.formats import digests, frames, proofs
 from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.formats.proofs import CallProof, Shown
 from zonekeeper.wire.pb import bookie_pb2 as pb
 
 _STATE_NUMBERS: Final = {
@@ -27,9 +28,17 @@ class FenceCall:
     """Fence a ledger."""
 
     ledger_id: LedgerId
-    master_key: MasterKey = field(repr=False)
+    master_key: Shown = field(repr=False)
     #: 0: not known.
     create_token: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerCall:
+    """A request that has only a ledger, and perhaps the proof of its key."""
+
+    ledger_id: LedgerId
+    key: Shown | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +60,12 @@ def read_done(_: pb.Done) -> None:
 
 def fence(value: FenceCall) -> pb.FenceRequest:
     """Write a request to fence."""
+    shown = value.master_key
     return pb.FenceRequest(
-        ledger_id=value.ledger_id, master_key=value.master_key, create_token=value.create_token
+        ledger_id=value.ledger_id,
+        master_key=shown if isinstance(shown, bytes) else b"",
+        create_token=value.create_token,
+        proof=_proof(shown),
     )
 
 
@@ -60,7 +73,7 @@ def read_fence(message: pb.FenceRequest) -> FenceCall:
     """Read a request to fence."""
     return FenceCall(
         ledger_id=_ledger(message.ledger_id),
-        master_key=_key(message.master_key),
+        master_key=_read_proof(message) or _key(message.master_key),
         create_token=_token(message.create_token),
     )
 
@@ -75,14 +88,14 @@ def read_end_limbo(message: pb.EndLimboRequest) -> EndLimbo:
     return EndLimbo(ledger_id=_ledger(message.ledger_id), boot_epoch=message.boot_epoch)
 
 
-def ledger(value: LedgerId) -> pb.LedgerRequest:
-    """Write a request that has only a ledger id."""
-    return pb.LedgerRequest(ledger_id=value)
+def ledger(value: LedgerCall) -> pb.LedgerRequest:
+    """Write a request that has only a ledger."""
+    return pb.LedgerRequest(ledger_id=value.ledger_id, proof=_proof(value.key))
 
 
-def read_ledger(message: pb.LedgerRequest) -> LedgerId:
-    """Read a request that has only a ledger id."""
-    return _ledger(message.ledger_id)
+def read_ledger(message: pb.LedgerRequest) -> LedgerCall:
+    """Read a request that has only a ledger."""
+    return LedgerCall(ledger_id=_ledger(message.ledger_id), key=_read_proof(message))
 
 
 def lac_evidence(value: service.LacEvidence) -> pb.LacEvidence:
@@ -105,6 +118,7 @@ def tail(value: service.TailRequest) -> pb.TailRequest:
         first_entry_id=value.first_entry_id,
         bytes_max=value.bytes_max,
         quiet_ms=value.quiet_ms,
+        proof=_proof(value.key),
     )
 
 
@@ -115,6 +129,7 @@ def read_tail(message: pb.TailRequest) -> service.TailRequest:
         first_entry_id=_entry(message.first_entry_id),
         bytes_max=_positive("bytes_max", message.bytes_max),
         quiet_ms=_positive("quiet_ms", message.quiet_ms),
+        key=_read_proof(message),
     )
 
 
@@ -140,6 +155,7 @@ def list_entries(value: service.ListEntriesRequest) -> pb.ListEntriesRequest:
         ledger_id=value.ledger_id,
         first_entry_id=value.first_entry_id,
         ranges_max=value.ranges_max,
+        proof=_proof(value.key),
     )
 
 
@@ -149,6 +165,7 @@ def read_list_entries(message: pb.ListEntriesRequest) -> service.ListEntriesRequ
         ledger_id=_ledger(message.ledger_id),
         first_entry_id=_entry(message.first_entry_id),
         ranges_max=_positive("ranges_max", message.ranges_max),
+        key=_read_proof(message),
     )
 
 
@@ -253,6 +270,32 @@ def _key(data: bytes) -> MasterKey:
     if len(data) != digests.MASTER_KEY_BYTES:
         raise ValueError(f"master_key has {len(data)} bytes, not {digests.MASTER_KEY_BYTES}")
     return MasterKey(data)
+
+
+_MayProve: TypeAlias = pb.FenceRequest | pb.LedgerRequest | pb.TailRequest | pb.ListEntriesRequest
+
+
+def _proof(shown: Shown | None) -> pb.KeyProof | None:
+    """Write what a call proves; a key is written nowhere but in a fence, and by that itself."""
+    if not isinstance(shown, CallProof):
+        return None
+    return pb.KeyProof(nonce=shown.nonce, number=shown.number, proof=shown.proof)
+
+
+def _read_proof(message: _MayProve) -> CallProof | None:
+    """Read what a call proves; None: nothing."""
+    if not message.HasField("proof"):
+        return None
+    said = message.proof
+    for name, data, size in (
+        ("nonce", said.nonce, proofs.NONCE_BYTES),
+        ("proof", said.proof, proofs.PROOF_BYTES),
+    ):
+        if len(data) != size:
+            raise ValueError(f"a {name} has {len(data)} bytes, not {size}")
+    return CallProof(
+        nonce=said.nonce, number=_positive("number of a proof", said.number), proof=said.proof
+    )
 
 
 def _positive(name: str, number: int) -> int:

@@ -6,17 +6,21 @@ A bookie implements ``BookieService``. ``serving`` and a transport bring request
 An answer is yes, no, or an error of ``wire.formats.errors``. A bookie that is not sure (a ledger in
 limbo, a failed read) raises an error, and never answers "there is no such entry". These errors
 cross the wire unchanged. Any other exception is a bug of the bookie.
+
+A ledger with a password has a key that is secret. Whoever wants something of the ledger shows it
+(``formats.proofs``): a client gives its link the key, the link sends a proof where the bookie has
+given it a nonce, and the host gives the bookie that proof.
 """
 
 import enum
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.formats import carriers, errors
-from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Frame
+from zonekeeper.wire.formats.proofs import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +46,12 @@ class ReadRequest:
     step: int = 1
     #: The answer stops at about this many bytes of packets, but has at least one entry.
     bytes_max: int
-    #: The ledger's master key. The bookie then fences the ledger before it reads, and durably
-    #: before it answers; each read of a recovery must do so. None for a plain read, which needs no
-    #: key.
-    fence_key: MasterKey | None = None
+    #: What shows the ledger's key, for a read that fences: the bookie then fences the ledger before
+    #: it reads, and durably before it answers. Each read of a recovery must do so. None for a plain
+    #: read.
+    fence_key: Shown | None = field(default=None, repr=False)
+    #: What shows the ledger's key, for a plain read.
+    key: Shown | None = field(default=None, repr=False)
     #: The ledger's create token; 0: not known. A bookie that has another ledger under this id
     #: answers ``LedgerDeleted``. So does, to a read with a key, one that has collected the ledger.
     create_token: int = 0
@@ -76,6 +82,7 @@ class TailRequest:
     bytes_max: int
     #: The bookie sends an update at least this often, even without news. No update is a failure.
     quiet_ms: int
+    key: Shown | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +100,7 @@ class ListEntriesRequest:
     ledger_id: LedgerId
     first_entry_id: EntryId
     ranges_max: int
+    key: Shown | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +159,11 @@ class BookieService(Protocol):
     """A bookie, as its clients can use it."""
 
     @property
+    def bookie_id(self) -> BookieId:
+        """The bookie's id."""
+        ...
+
+    @property
     def boot_epoch(self) -> int:
         """See ``BookieInfo.boot_epoch``."""
         ...
@@ -174,16 +187,16 @@ class BookieService(Protocol):
         ...
 
     async def fence(
-        self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
+        self, ledger_id: LedgerId, master_key: Shown, create_token: int = 0
     ) -> LacEvidence:
         """Fence a ledger, known or unknown, durably before the answer."""
         ...
 
-    async def read_lac(self, ledger_id: LedgerId) -> LacEvidence:
+    async def read_lac(self, ledger_id: LedgerId, key: Shown | None = None) -> LacEvidence:
         """Give what is known of the LAC, and change nothing."""
         ...
 
-    async def force(self, ledger_id: LedgerId) -> None:
+    async def force(self, ledger_id: LedgerId, key: Shown | None = None) -> None:
         """Return once every acknowledged entry of the ledger is on disk."""
         ...
 

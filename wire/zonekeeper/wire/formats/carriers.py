@@ -20,41 +20,47 @@ other fields of each kind of item::
     kind            flags        word       fixed part                            tail
     1 Append        -            -          -                        + 1 frame    -
     2 WriteLac      -            -          ledger                                LAC packet
-    3 Hello         -            -          boot epoch                            -
+    3 Hello         -            -          boot epoch                            nonce
     4 Acked         -            -          last number                           -
     5 Refused       -            error      -                                     detail, UTF-8
-    6 Read          -            max bytes  ledger, first, last, step             key, token
+    6 Read          1: proven    max bytes  ledger, first, last, step             key, token
+                    2: fences
     7 ReadReply     1: has LAC   frames     next entry, LAC        + word frames  -
     8 Open          1: was open  -          -                                     ``openings``
+                    2: proven
 
-A read's tail is the ledger's master key, if it fences, and the create token, if that is known.
+A read's tail is the ledger's master key, if it fences, and the create token, if that is known. What
+is *proven* has a proof (``proofs``) in place of the master key, and 2 says whether the read fences.
 As for frames, each carrier has one spelling, and reserved fields are zero. Memory is allocated only
 for sizes that were checked before. These constants never change. Another layout, or another kind of
 item, is another version. (Version 1 had no ``Open``. Version 2 had no create tokens, and its
 ``Open`` had no flag. Both are out of use.)
 
 Both sides of a stream agree on a version of the wire first (``versions``). Version 3 of carriers
-is version 1 of the wire, and from there on both count alike.
+is version 1 of the wire, and from there on both count alike. Version 1 of the wire has no nonce,
+and nothing is proven there.
 """
 
-import enum
 import struct
-from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from zonekeeper.placement.base.ids import NO_ENTRY, EntryId, LedgerId
-from zonekeeper.wire.formats import checksums, entries, frames, openings
+from zonekeeper.wire.formats import checksums, entries, openings, proofs
+from zonekeeper.wire.formats.carrier_parts import ITEM, CarrierFrames, ItemKind, RawItem, checked_id
+from zonekeeper.wire.formats.carrier_parts import START as _START
 from zonekeeper.wire.formats.digests import MASTER_KEY_BYTES, MasterKey
 from zonekeeper.wire.formats.errors import Fault
 from zonekeeper.wire.formats.frames import Frame
-from zonekeeper.wire.formats.headers import SUMMED_FROM, HeaderStart
+from zonekeeper.wire.formats.headers import SUMMED_FROM
 from zonekeeper.wire.formats.openings import FragmentOpening
+from zonekeeper.wire.formats.proofs import ShownProof
 
-MAGIC: Final = b"ZKCR"
-VERSION: Final = 3
-HEADER_BYTES: Final = 24
+MAGIC: Final = _START.magic
+VERSION: Final = _START.version
+HEADER_BYTES: Final = _START.header_bytes
 
 #: A sender stops adding items to a carrier at this size ...
 CARRIER_BYTES_AIM: Final = 1 << 20
@@ -69,10 +75,8 @@ ACKED_MAX: Final = ITEMS_MAX
 #: The greatest size of the text of a ``Refused``, in UTF-8; a longer text is cut.
 DETAIL_BYTES_MAX: Final = 1 << 10
 
-_START: Final = HeaderStart(what="carrier", magic=MAGIC, version=VERSION, header_bytes=HEADER_BYTES)
 _AFTER_CRC: Final = struct.Struct(">III")
 
-_ITEM: Final = struct.Struct(">BBHIQ")
 _ONE: Final = struct.Struct(">Q")
 _READ: Final = struct.Struct(">QQQQ")
 _READ_TAILS: Final = tuple(
@@ -81,6 +85,11 @@ _READ_TAILS: Final = tuple(
 _REPLY: Final = struct.Struct(">Qq")
 _HAS_LAC: Final = 1
 _WAS_OPEN: Final = 1
+_OPEN_PROVEN: Final = 2
+_READ_PROVEN: Final = 1
+_FENCES: Final = 2
+#: The first version of the wire in which keys are proven.
+PROVING: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +101,10 @@ class Open:
     #: Had this writer the ledger open on this bookie before? A bookie that does not know the ledger
     #: any more then answers ``LedgerDeleted``.
     was_open: bool = False
+    #: A proof stands in the opening in place of the master key.
+    proven: bool = False
+    #: At the bookie's host: that proof, with what it must have been made of. It never travels.
+    shown: ShownProof | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +130,8 @@ class Hello:
     """From the bookie, first on a stream: the bookie's boot epoch. Its number is 0."""
 
     boot_epoch: int
+    #: The stream's nonce, for proofs; None in the first version of the wire.
+    nonce: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +169,9 @@ class Read:
     fence_key: MasterKey | None = None
     #: The create token of the ledger; 0: not known.
     create_token: int = 0
+    #: In place of a key: the proof of the key, and whether the read fences.
+    proof: bytes | None = field(default=None, repr=False)
+    fences: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +210,7 @@ def build(items: Iterable[Item], wire_version: int = 1) -> bytes:
     encoded: list[bytes] = []
     parts: list[bytes] = []
     for item in items:
+        assert wire_version >= PROVING or not _is_proving(item)
         encoded.append(_encode(item))
         for frame in _frames_of(item):
             parts += (frame.head, frame.packets)
@@ -211,10 +230,12 @@ def parse(data: bytes | bytearray, wire_version: int = 1) -> tuple[Item, ...]:
     If anything in a carrier is wrong, nothing of it is used. The items share no memory with it.
     """
     count, frames_at = _parse_header(data, wire_version)
-    source = _Frames(memoryview(data), frames_at)
+    source = CarrierFrames(memoryview(data), frames_at)
     result, at = [], HEADER_BYTES
     for _ in range(count):
         item, at = _parse_item(data, at, frames_at, source)
+        if wire_version < PROVING and _is_proving(item):
+            raise _START.bad(Fault.RESERVED, f"a nonce or a proof in wire version {wire_version}")
         result.append(item)
     if at != frames_at:
         raise _START.bad(Fault.TRAILING, f"{frames_at - at} bytes after the items")
@@ -242,57 +263,17 @@ def _parse_header(data: bytes | bytearray, wire_version: int) -> tuple[int, int]
     return count, frames_at
 
 
-class _Frames:
-    """The frames of a carrier, which are taken one after the other."""
-
-    __slots__ = ("_at", "_view")
-
-    def __init__(self, view: memoryview, start: int) -> None:
-        self._view = view
-        self._at = start
-
-    def take(self) -> Frame:
-        rest = self._view[self._at :]
-        size = frames.measure(rest)
-        self._at += size
-        return frames.parse(rest[:size])
-
-    def end(self) -> None:
-        if self._at != len(self._view):
-            raise _START.bad(Fault.TRAILING, f"{len(self._view) - self._at} bytes after the frames")
-
-
-class _Kind(enum.IntEnum):
-    APPEND = 1
-    WRITE_LAC = 2
-    HELLO = 3
-    ACKED = 4
-    REFUSED = 5
-    READ = 6
-    READ_REPLY = 7
-    OPEN = 8
-
-
-class _Raw(NamedTuple):
-    """An item without its frames, in its spelled form; a parsed one has had its bounds checked."""
-
-    kind: int
-    number: int
-    flags: int = 0
-    word: int = 0
-    fixed: bytes = b""
-    tail: bytes = b""
-
-    def check(self, *, flags: int = 0, word: bool = False, tail: Container[int] = (0,)) -> None:
-        """Refuse fields that this kind of item does not use; ``flags`` are those that it uses."""
-        if self.flags & ~flags or (self.word and not word):
-            raise _START.bad(
-                Fault.RESERVED, f"item kind {self.kind}, {self.flags=:#x}, {self.word=}"
-            )
-        if len(self.tail) not in tail:
-            raise _START.bad(
-                Fault.LENGTH, f"item kind {self.kind} with a tail of {len(self.tail)} bytes"
-            )
+def _is_proving(item: Item) -> bool:
+    """Has an item what the first version of the wire does not have?"""
+    match item:
+        case Open():
+            return item.proven
+        case Hello():
+            return item.nonce is not None
+        case Read():
+            return item.proof is not None
+        case _:
+            return False
 
 
 def _frames_of(item: Item) -> tuple[Frame, ...]:
@@ -309,40 +290,59 @@ def _encode(item: Item) -> bytes:
     """Give the bytes of the item without its frames."""
     match item:
         case Append():
-            raw = _Raw(_Kind.APPEND, item.number)
+            raw = RawItem(ItemKind.APPEND, item.number)
         case Open():
-            flags = _WAS_OPEN if item.was_open else 0
-            raw = _Raw(_Kind.OPEN, item.number, flags=flags, tail=openings.spell(item.opening))
+            flags = (_WAS_OPEN if item.was_open else 0) | (_OPEN_PROVEN if item.proven else 0)
+            raw = RawItem(
+                ItemKind.OPEN, item.number, flags=flags, tail=openings.spell(item.opening)
+            )
         case WriteLac():
             ledger = _ONE.pack(item.ledger_id)
             assert item.packet.startswith(ledger)
-            raw = _Raw(_Kind.WRITE_LAC, item.number, fixed=ledger, tail=item.packet)
+            raw = RawItem(ItemKind.WRITE_LAC, item.number, fixed=ledger, tail=item.packet)
         case Hello():
-            raw = _Raw(_Kind.HELLO, 0, fixed=_ONE.pack(item.boot_epoch))
+            raw = RawItem(
+                ItemKind.HELLO, 0, fixed=_ONE.pack(item.boot_epoch), tail=item.nonce or b""
+            )
         case Acked():
             assert 0 <= item.last - item.number < ACKED_MAX
-            raw = _Raw(_Kind.ACKED, item.number, fixed=_ONE.pack(item.last))
+            raw = RawItem(ItemKind.ACKED, item.number, fixed=_ONE.pack(item.last))
         case Refused():
-            raw = _Raw(_Kind.REFUSED, item.number, word=item.code, tail=_cut(item.detail))
+            raw = RawItem(ItemKind.REFUSED, item.number, word=item.code, tail=_cut(item.detail))
         case Read():
             fixed = _READ.pack(item.ledger_id, item.first, item.last, item.step)
-            key = b"" if item.fence_key is None else item.fence_key
-            tail = key + openings.spell_token(item.create_token)
-            raw = _Raw(_Kind.READ, item.number, word=item.max_bytes, fixed=fixed, tail=tail)
+            raw = RawItem(
+                ItemKind.READ,
+                item.number,
+                flags=_read_flags(item),
+                word=item.max_bytes,
+                fixed=fixed,
+                tail=(item.proof or item.fence_key or b"")
+                + openings.spell_token(item.create_token),
+            )
         case ReadAnswer():
             raw = _raw_reply(item)
         case _:
             assert_never(item)
     return (
-        _ITEM.pack(raw.kind, raw.flags, len(raw.tail), raw.word, raw.number) + raw.fixed + raw.tail
+        ITEM.pack(raw.kind, raw.flags, len(raw.tail), raw.word, raw.number) + raw.fixed + raw.tail
     )
 
 
-def _raw_reply(reply: ReadAnswer) -> _Raw:
+def _read_flags(read: Read) -> int:
+    if read.proof is None:
+        assert not read.fences, "a read that proves nothing fences with its key"
+        return 0
+    assert read.fence_key is None
+    assert len(read.proof) == proofs.PROOF_BYTES
+    return _READ_PROVEN | (_FENCES if read.fences else 0)
+
+
+def _raw_reply(reply: ReadAnswer) -> RawItem:
     assert _disorder(reply) is None
     lac = reply.last_add_confirmed
-    return _Raw(
-        _Kind.READ_REPLY,
+    return RawItem(
+        ItemKind.READ_REPLY,
         reply.number,
         flags=0 if lac is None else _HAS_LAC,
         word=len(reply.frames),
@@ -355,12 +355,14 @@ def _cut(detail: str) -> bytes:
     return detail.encode("utf-8", "replace")[:DETAIL_BYTES_MAX].decode("utf-8", "ignore").encode()
 
 
-def _parse_item(data: bytes | bytearray, at: int, end: int, source: _Frames) -> tuple[Item, int]:
+def _parse_item(
+    data: bytes | bytearray, at: int, end: int, source: CarrierFrames
+) -> tuple[Item, int]:
     """Give the item that begins at ``at``, and where the next one begins."""
-    fixed_at = at + _ITEM.size
+    fixed_at = at + ITEM.size
     if fixed_at > end:
         raise _START.bad(Fault.TRUNCATED, f"an item at {at}, the items end at {end}")
-    kind, flags, tail_bytes, word, number = _ITEM.unpack_from(data, at)
+    kind, flags, tail_bytes, word, number = ITEM.unpack_from(data, at)
     known = _PARSERS.get(kind)
     if known is None:
         raise _START.bad(Fault.KIND, f"{kind} at {at}")
@@ -372,40 +374,43 @@ def _parse_item(data: bytes | bytearray, at: int, end: int, source: _Frames) -> 
             Fault.TRUNCATED, f"an item of {next_at - at} bytes at {at}, the end is {end}"
         )
     fixed, tail = bytes(data[fixed_at:tail_at]), bytes(data[tail_at:next_at])
-    raw = _Raw(kind, number, flags, word, fixed, tail)
+    raw = RawItem(kind, number, flags, word, fixed, tail)
     return parse_kind(raw, source), next_at
 
 
-def _parse_append(raw: _Raw, source: _Frames) -> Item:
+def _parse_append(raw: RawItem, source: CarrierFrames) -> Item:
     raw.check()
     return Append(number=raw.number, frame=source.take())
 
 
-def _parse_open(raw: _Raw, _: _Frames) -> Item:
-    raw.check(flags=_WAS_OPEN, tail=range(openings.BYTES_MIN, openings.BYTES_MAX + 1))
+def _parse_open(raw: RawItem, _: CarrierFrames) -> Item:
+    raw.check(
+        flags=_WAS_OPEN | _OPEN_PROVEN, tail=range(openings.BYTES_MIN, openings.BYTES_MAX + 1)
+    )
     return Open(
         number=raw.number,
         opening=openings.parse_peers(raw.tail),
         was_open=bool(raw.flags & _WAS_OPEN),
+        proven=bool(raw.flags & _OPEN_PROVEN),
     )
 
 
-def _parse_write_lac(raw: _Raw, _: _Frames) -> Item:
+def _parse_write_lac(raw: RawItem, _: CarrierFrames) -> Item:
     raw.check(tail=range(entries.LAC_PACKET_BYTES_MIN, entries.LAC_PACKET_BYTES_MAX + 1))
     (ledger,) = _ONE.unpack(raw.fixed)
     if not raw.tail.startswith(raw.fixed):
         raise _START.bad(Fault.PACKET, f"the LAC of ledger {ledger} is {raw.tail.hex()}")
-    return WriteLac(number=raw.number, ledger_id=LedgerId(_id(ledger)), packet=raw.tail)
+    return WriteLac(number=raw.number, ledger_id=LedgerId(checked_id(ledger)), packet=raw.tail)
 
 
-def _parse_hello(raw: _Raw, _: _Frames) -> Item:
-    raw.check()
+def _parse_hello(raw: RawItem, _: CarrierFrames) -> Item:
+    raw.check(tail=(0, proofs.NONCE_BYTES))
     if raw.number:
         raise _START.bad(Fault.RESERVED, f"a Hello with the number {raw.number}")
-    return Hello(boot_epoch=_ONE.unpack(raw.fixed)[0])
+    return Hello(boot_epoch=_ONE.unpack(raw.fixed)[0], nonce=raw.tail or None)
 
 
-def _parse_acked(raw: _Raw, _: _Frames) -> Item:
+def _parse_acked(raw: RawItem, _: CarrierFrames) -> Item:
     raw.check()
     (last,) = _ONE.unpack(raw.fixed)
     if not 0 <= last - raw.number < ACKED_MAX:
@@ -413,7 +418,7 @@ def _parse_acked(raw: _Raw, _: _Frames) -> Item:
     return Acked(number=raw.number, last=last)
 
 
-def _parse_refused(raw: _Raw, _: _Frames) -> Item:
+def _parse_refused(raw: RawItem, _: CarrierFrames) -> Item:
     raw.check(word=True, tail=range(DETAIL_BYTES_MAX + 1))
     if raw.word == 0:
         raise _START.bad(Fault.RANGE, "refused with error number 0")
@@ -424,26 +429,31 @@ def _parse_refused(raw: _Raw, _: _Frames) -> Item:
     return Refused(number=raw.number, code=raw.word, detail=detail)
 
 
-def _parse_read(raw: _Raw, _: _Frames) -> Item:
-    raw.check(word=True, tail=_READ_TAILS)
+def _parse_read(raw: RawItem, _: CarrierFrames) -> Item:
+    raw.check(flags=_READ_PROVEN | _FENCES, word=True, tail=_READ_TAILS)
     key_bytes = MASTER_KEY_BYTES if len(raw.tail) >= MASTER_KEY_BYTES else 0
     key, token = raw.tail[:key_bytes], raw.tail[key_bytes:]
+    is_proven = bool(raw.flags & _READ_PROVEN)
+    if raw.flags and not (is_proven and key):
+        raise _START.bad(Fault.RESERVED, f"a read with flags {raw.flags} and no proof")
     ledger, first, last, step = _READ.unpack(raw.fixed)
     if not first <= last or not 1 <= step <= entries.ID_END:
         raise _START.bad(Fault.RANGE, f"a read from {first} to {last} by {step}")
     return Read(
         number=raw.number,
-        ledger_id=LedgerId(_id(ledger)),
+        ledger_id=LedgerId(checked_id(ledger)),
         first=EntryId(first),
-        last=EntryId(_id(last)),
+        last=EntryId(checked_id(last)),
         step=step,
         max_bytes=raw.word,
-        fence_key=MasterKey(key) if key else None,
+        fence_key=MasterKey(key) if key and not is_proven else None,
         create_token=openings.parse_token(token),
+        proof=key if is_proven else None,
+        fences=bool(raw.flags & _FENCES),
     )
 
 
-def _parse_reply(raw: _Raw, source: _Frames) -> Item:
+def _parse_reply(raw: RawItem, source: CarrierFrames) -> Item:
     raw.check(flags=_HAS_LAC, word=True)
     next_entry, confirmed = _REPLY.unpack(raw.fixed)
     has_lac = bool(raw.flags & _HAS_LAC)
@@ -474,19 +484,13 @@ def _disorder(reply: ReadAnswer) -> str | None:
     return None
 
 
-_PARSERS: Final[dict[int, tuple[int, Callable[[_Raw, _Frames], Item]]]] = {
-    _Kind.APPEND: (0, _parse_append),
-    _Kind.WRITE_LAC: (_ONE.size, _parse_write_lac),
-    _Kind.HELLO: (_ONE.size, _parse_hello),
-    _Kind.ACKED: (_ONE.size, _parse_acked),
-    _Kind.REFUSED: (0, _parse_refused),
-    _Kind.READ: (_READ.size, _parse_read),
-    _Kind.READ_REPLY: (_REPLY.size, _parse_reply),
-    _Kind.OPEN: (0, _parse_open),
+_PARSERS: Final[dict[int, tuple[int, Callable[[RawItem, CarrierFrames], Item]]]] = {
+    ItemKind.APPEND: (0, _parse_append),
+    ItemKind.WRITE_LAC: (_ONE.size, _parse_write_lac),
+    ItemKind.HELLO: (_ONE.size, _parse_hello),
+    ItemKind.ACKED: (_ONE.size, _parse_acked),
+    ItemKind.REFUSED: (0, _parse_refused),
+    ItemKind.READ: (_READ.size, _parse_read),
+    ItemKind.READ_REPLY: (_REPLY.size, _parse_reply),
+    ItemKind.OPEN: (0, _parse_open),
 }
-
-
-def _id(value: int) -> int:
-    if value >= entries.ID_END:
-        raise _START.bad(Fault.RANGE, f"{value} is not a ledger or entry id")
-    return value

@@ -28,7 +28,8 @@ neither has all that is needed here. The table has BookKeeper's client code afte
      8 ReadOnly           -104     17 ShuttingDown       -
      9 TooManyRequests    -105     18 StartedAgain       -
     19 LedgerDeleted      -        20 NotVouched         -
-    23 NotPermitted       -        21 MetadataAway       -
+     21 MetadataAway       -        22 NotProven          -
+     23 NotPermitted       -
 
 An unknown number from a newer peer becomes ``UnknownError``, which assumes the worst of both
 answers.
@@ -199,6 +200,13 @@ class MetadataAway(ProtocolError):
     retryable = True
 
 
+class NotProven(ProtocolError):
+    """The proof of a ledger's key is of a stream that has ended, or was used: prove it anew."""
+
+    code = 22
+    retryable = True
+
+
 class NotPermitted(ProtocolError):
     """No role of the caller's certificate may do this: nothing was done, use another certificate.
 
@@ -243,6 +251,7 @@ BY_NUMBER: Final[dict[int, type[ProtocolError]]] = {
         LedgerDeleted,
         NotVouched,
         MetadataAway,
+        NotProven,
         NotPermitted,
     )
 }

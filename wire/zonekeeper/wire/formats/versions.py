@@ -11,6 +11,8 @@ refuses what is not version 1.
 A version covers what a reader must understand: the layout of carriers and frames, the kinds of
 their items, and what each means. What a reader may ignore needs no new version (docs/versions.md).
 In memory the header is handed over as a value.
+
+Version 2 proves the keys of ledgers where version 1 shows them, or shows nothing (``proofs``).
 """
 
 import re
@@ -42,7 +44,7 @@ class WireVersions:
 #: A side that says nothing speaks these.
 SILENT: Final = WireVersions(1, 1)
 #: This release speaks these, and says so.
-SPOKEN: Final = WireVersions(1, 1)
+SPOKEN: Final = WireVersions(1, 2)
 
 
 def parse(text: str) -> WireVersions:

@@ -101,7 +101,7 @@ FENCE: Final = Call(
     Operation.FENCE,
     _spelling(pb.FenceRequest, messages.fence, messages.read_fence),
     _EVIDENCE,
-    lambda host, asked: host.bookie.fence(asked.ledger_id, asked.master_key, asked.create_token),
+    lambda host, asked: host.fence(asked),
     lambda asked: asked.ledger_id,
 )
 READ_LAC: Final = Call(
@@ -109,16 +109,16 @@ READ_LAC: Final = Call(
     Operation.READ_LAC,
     _LEDGER,
     _EVIDENCE,
-    lambda host, ledger_id: host.bookie.read_lac(ledger_id),
-    lambda ledger_id: ledger_id,
+    lambda host, asked: host.read_lac(asked),
+    lambda asked: asked.ledger_id,
 )
 FORCE: Final = Call(
     "Force",
     Operation.FORCE,
     _LEDGER,
     _DONE,
-    lambda host, ledger_id: host.bookie.force(ledger_id),
-    lambda ledger_id: ledger_id,
+    lambda host, asked: host.force(asked),
+    lambda asked: asked.ledger_id,
 )
 LIST_ENTRIES: Final = Call(
     "ListEntries",

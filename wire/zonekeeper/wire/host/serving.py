@@ -3,7 +3,7 @@
 A ``Host`` serves one ``BookieService``. It reads carriers, makes streams keep the rules that are
 the same for every bookie, and packs answers:
 
-* The first message of a stream is a Hello with the bookie's boot epoch.
+* The first message of a stream is a Hello with the bookie's boot epoch, and a nonce (``proving``).
 * The items on an Append stream have ascending numbers, and each gets one answer.
 * A ledger must be opened on a stream (the opening is acknowledged) before it is written there.
   Otherwise the write is refused with NotOpened. At most ``open_ledgers_max`` ledgers are open on a
@@ -30,25 +30,26 @@ import dataclasses
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Final
 
 from zonekeeper.placement.base.ids import BookieId, LedgerId
-from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract import messages, service
 from zonekeeper.wire.contract.inlets import Inlet, Outlet, PipedOutlet
 from zonekeeper.wire.contract.pipes import Pipe, until_one_ends
 from zonekeeper.wire.formats import carriers, errors, openings, versions
+from zonekeeper.wire.formats.proofs import ProofAct
 from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.host import packing
 from zonekeeper.wire.host.access import Access, Guard
+from zonekeeper.wire.host.host_limits import REPLY_BYTES_MAX, HostLimits
 from zonekeeper.wire.host.packing import ReplyBudget
+from zonekeeper.wire.host.proving import ProofSession, ProofSessions
+from zonekeeper.wire.host.read_stream import ReadStream, ReplyShares
 from zonekeeper.wire.host.turns import Turns
 from zonekeeper.wire.identity import operations
 
-#: No answer has many more bytes than this, whatever the request asks for.
-REPLY_BYTES_MAX: Final = 4 << 20
 RANGES_MAX: Final = 100_000
 #: In one turn of the event loop, this much of the answers to readers is packed and sent.
 TURN_BYTES_MAX: Final = carriers.CARRIER_BYTES_AIM
@@ -56,22 +57,8 @@ TURN_BYTES_MAX: Final = carriers.CARRIER_BYTES_AIM
 QUIET_MS_MIN: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostLimits:
-    """The limits of each stream, and of all streams together."""
-
-    #: Bytes of openings, frames and LACs without an answer; one more carrier may come on top.
-    append_bytes_max: int = 64 << 20
-    #: Bytes that the answers to the reads under way may have.
-    read_bytes_max: int = 64 << 20
-    reads_max: int = 64
-    open_ledgers_max: int = 65_536
-    #: Answers to appends that have not left. At the limit the stream is not read any further.
-    answers_max: int = 65_536
-    #: Tails of all connections; each gets an update at every news of its ledger.
-    tails_max: int = 10_000
-    #: Bytes of answers to reads and tails of all streams, ready or being made, that have not left.
-    all_replies_bytes_max: int = 256 << 20
+#: Refusals in one message; with their texts they stay under the aim.
+_REFUSED_MAX: Final = carriers.CARRIER_BYTES_AIM // (2 * carriers.DETAIL_BYTES_MAX)
 
 
 class Host:
@@ -93,6 +80,8 @@ class Host:
         self._limits = limits or HostLimits()
         self._replies = ReplyBudget(self._limits.all_replies_bytes_max)
         self._turns = Turns(TURN_BYTES_MAX)
+        self._shares = ReplyShares(self._limits, self._replies, self._turns)
+        self._proofs = ProofSessions(bookie.bookie_id)
         self._tails = 0
         #: The Append streams that are being served.
         self._appending: dict[_AppendStream, None] = {}
@@ -129,8 +118,9 @@ class Host:
         After that it still gets answers from the bookie. They are dropped.
         """
         guard = guard or self._nobody()
-        stream = _AppendStream(self.bookie, self._limits, wire_version, outlet, guard)
-        outlet.put(self._hello(wire_version))
+        session = self._proofs.begun()
+        stream = _AppendStream(self.bookie, self._limits, wire_version, outlet, guard, session)
+        outlet.put(session.hello(self.bookie.boot_epoch, wire_version))
         self._appending[stream] = None
         try:
             yield stream
@@ -154,23 +144,55 @@ class Host:
         self, pipe: Pipe, wire_version: int = 1, guard: Guard | None = None
     ) -> None:
         """Serve a Read stream until it ends; raises the error that ended it."""
-        await pipe.send(self._hello(wire_version))
         guard = guard or self._nobody()
-        stream = _ReadStream(
-            self.bookie, self._limits, self._replies, self._turns, wire_version, guard
-        )
-        try:
-            await until_one_ends(partial(stream.take_in, pipe), partial(stream.answer, pipe))
-        finally:
-            stream.ended()
+        with self._proofs.reading() as session:
+            await pipe.send(session.hello(self.bookie.boot_epoch, wire_version))
+            stream = ReadStream(
+                self.bookie, self._shares, wire_version, guard=guard, session=session
+            )
+            try:
+                await until_one_ends(
+                    partial(stream.take_in, pipe),
+                    partial(stream.answer, pipe),
+                    session.until_guessing,
+                )
+            finally:
+                stream.ended()
+
+    async def fence(self, asked: messages.FenceCall) -> service.LacEvidence:
+        """Fence a ledger."""
+        with self._proofs.called(ProofAct.FENCE, asked.ledger_id, asked.master_key) as shown:
+            assert shown is not None, "a fence shows a key"
+            return await self.bookie.fence(asked.ledger_id, shown, asked.create_token)
+
+    async def read_lac(self, asked: messages.LedgerCall) -> service.LacEvidence:
+        """Give the evidence for the LAC."""
+        with self._proofs.called(ProofAct.READ_LAC, asked.ledger_id, asked.key) as shown:
+            return await self.bookie.read_lac(asked.ledger_id, shown)
+
+    async def force(self, asked: messages.LedgerCall) -> None:
+        """Return when all that was acknowledged is on disk."""
+        with self._proofs.called(ProofAct.FORCE, asked.ledger_id, asked.key) as shown:
+            await self.bookie.force(asked.ledger_id, shown)
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
         """List a page that is not too long for a message."""
         bounded = min(request.ranges_max, RANGES_MAX)
-        return await self.bookie.list_entries(dataclasses.replace(request, ranges_max=bounded))
+        with self._proofs.called(ProofAct.LIST, request.ledger_id, request.key) as shown:
+            return await self.bookie.list_entries(
+                dataclasses.replace(request, ranges_max=bounded, key=shown)
+            )
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         """Follow a ledger; updates are neither too large nor too frequent."""
+        with self._proofs.called(ProofAct.TAIL, request.ledger_id, request.key) as shown:
+            async with aclosing(self._bounded(dataclasses.replace(request, key=shown))) as updates:
+                async for update in updates:
+                    yield update
+
+    async def _bounded(
+        self, request: service.TailRequest
+    ) -> AsyncGenerator[service.TailUpdate, None]:
         bounded = dataclasses.replace(
             request,
             bytes_max=min(request.bytes_max, REPLY_BYTES_MAX),
@@ -196,9 +218,6 @@ class Host:
     def _nobody(self) -> Guard:
         return self.access.guard(None, "a peer without TLS")
 
-    def _hello(self, wire_version: int) -> bytes:
-        return carriers.build([carriers.Hello(boot_epoch=self.bookie.boot_epoch)], wire_version)
-
 
 class _AppendStream:
     """One Append stream; the ``service.Replies`` for the requests that came on it.
@@ -214,10 +233,12 @@ class _AppendStream:
         wire_version: int,
         outlet: Outlet,
         guard: Guard,
+        session: ProofSession,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._guard = guard
         self._outlet = outlet
+        self._session = session
         self._is_over = False
         #: Nothing is handed over: there is no room.
         self._is_held = False
@@ -258,7 +279,8 @@ class _AppendStream:
         if self._is_over:
             return
         self._release(number)
-        self._opening.pop(number, None)
+        if self._opening.pop(number, None) is not None:
+            self._session.heard(error)
         self._refuse(number, error)
 
     def forgotten(self, ledger_id: LedgerId) -> None:
@@ -269,8 +291,14 @@ class _AppendStream:
 
     def taken(self, message: bytes | bytearray) -> None:
         items = packing.items(message, self._wire_version)
+        openings_before = len(self._opening)
         admitted = [self._admit(item) for item in items]
-        if accepted := [item for item in admitted if item is not None]:
+        accepted = [item for item in admitted if item is not None]
+        if len(self._opening) > openings_before:
+            for item in accepted:  # each opening may be a guess, and a carrier holds thousands
+                self._session.refuse_guessing()
+                self._bookie.append((item,), self)
+        elif accepted:
             self._bookie.append(accepted, self)
 
     def has_room_again(self) -> None:
@@ -314,6 +342,7 @@ class _AppendStream:
             return None
         if isinstance(item, carriers.Open):
             self._opening[item.number] = ledger_id
+            item = self._session.of_opening(item)
         elif ledger_id in self._opened:
             self._opened.move_to_end(ledger_id)
         else:
@@ -368,108 +397,3 @@ class _AppendStream:
             self._refused.popleft()
         self._leaving = len(acked) - len(self._acked) + len(refused)
         return [*items, *refused]
-
-
-#: Refusals in one message; with their texts they stay under the aim.
-_REFUSED_MAX: Final = carriers.CARRIER_BYTES_AIM // (2 * carriers.DETAIL_BYTES_MAX)
-
-
-class _ReadStream:
-    """One Read stream."""
-
-    def __init__(
-        self,
-        bookie: service.BookieService,
-        limits: HostLimits,
-        replies: ReplyBudget,
-        turns: Turns,
-        wire_version: int,
-        guard: Guard,
-    ) -> None:
-        self._guard = guard
-        self._bookie = bookie
-        self._wire_version = wire_version
-        self._limits = limits
-        self._replies = replies
-        self._turns = turns
-        #: The reads whose answer has not left, and the bytes that their answers have or may get.
-        self._reads = 0
-        self._bytes = 0
-        self._answers: deque[tuple[int, carriers.ReadAnswer | carriers.Refused]] = deque()
-        self._answered = asyncio.Event()
-        self._has_room = asyncio.Event()
-        self._has_room.set()
-
-    async def take_in(self, pipe: Pipe) -> None:
-        async with asyncio.TaskGroup() as reads:
-            while (message := await pipe.receive()) is not None:
-                for item in packing.items(message, self._wire_version):
-                    if not isinstance(item, carriers.Read):
-                        raise errors.BadRequest(f"{item} does not belong on a Read stream")
-                    await self._has_room.wait()
-                    await self._replies.room()
-                    bytes_max = max(1, min(item.max_bytes, REPLY_BYTES_MAX))
-                    self._count(1, bytes_max)
-                    reads.create_task(self._read(item, bytes_max))
-
-    async def answer(self, pipe: Pipe) -> None:
-        while True:
-            await self._answered.wait()
-            self._answered.clear()
-            while self._answers:
-                items, size_bytes = self._take_answers()
-                await self._turns.mine(size_bytes)
-                await pipe.send(carriers.build(items, self._wire_version))
-                self._count(-len(items), -size_bytes)
-
-    def ended(self) -> None:
-        """Return the bytes of this stream to the budget of all streams."""
-        self._replies.take(-self._bytes)
-        self._bytes = 0
-
-    def _count(self, reads: int, size_bytes: int) -> None:
-        self._reads += reads
-        self._bytes += size_bytes
-        self._replies.take(size_bytes)
-        limits = self._limits
-        if self._reads < limits.reads_max and self._bytes < limits.read_bytes_max:
-            self._has_room.set()
-        else:
-            self._has_room.clear()
-
-    async def _read(self, read: carriers.Read, bytes_max: int) -> None:
-        answer: carriers.ReadAnswer | carriers.Refused
-        try:
-            with self._guard.asked(operations.of_item(read), read.ledger_id):
-                reply = await self._bookie.read(
-                    service.ReadRequest(
-                        ledger_id=read.ledger_id,
-                        first_entry_id=read.first,
-                        last_entry_id=read.last,
-                        step=read.step,
-                        bytes_max=bytes_max,
-                        fence_key=read.fence_key,
-                        create_token=read.create_token,
-                    )
-                )
-            answer = packing.fitting(read.number, reply)
-        except errors.ProtocolError as error:
-            answer = carriers.Refused(number=read.number, code=error.code, detail=error.detail)
-        size_bytes = carriers.size_of(answer)
-        self._count(0, size_bytes - bytes_max)
-        self._answers.append((size_bytes, answer))
-        self._answered.set()
-
-    def _take_answers(self) -> tuple[list[carriers.Item], int]:
-        """Give answers for one message, at least one, and the number of their bytes."""
-        items: list[carriers.Item] = []
-        total = 0
-        room = carriers.CARRIER_BYTES_AIM - carriers.HEADER_BYTES
-        while self._answers and len(items) < carriers.ITEMS_MAX:
-            size_bytes, answer = self._answers[0]
-            if items and total + size_bytes > room:
-                break
-            self._answers.popleft()
-            items.append(answer)
-            total += size_bytes
-        return items, total

@@ -29,4 +29,5 @@ def of_item(item: carriers.Request | carriers.Read) -> Operation:
         case carriers.Open():
             return Operation.OPEN
         case carriers.Read():
-            return Operation.READ if item.fence_key is None else Operation.FENCING_READ
+            fences = item.fences or item.fence_key is not None
+            return Operation.FENCING_READ if fences else Operation.READ

@@ -29,14 +29,16 @@ it is put in.
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.contract.links import AppendSink
-from zonekeeper.wire.formats import carriers, errors, openings
+from zonekeeper.wire.formats import carriers, errors, openings, proofs
+from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.frames import Frame
 from zonekeeper.wire.formats.openings import FragmentOpening
+from zonekeeper.wire.formats.proofs import ProofAct, Prover
 from zonekeeper.wire.lanes.coalescing import Coalescer
 
 #: The part ``1 / RESERVED_SHARE`` of the budget is kept for lanes with little in them ...
@@ -85,7 +87,9 @@ class _Put:
                 ledger_id = self.lane.ledger_id
                 return carriers.WriteLac(number=number, ledger_id=ledger_id, packet=packet)
             case opening:
-                return carriers.Open(number=number, opening=opening, was_open=self.was_open)
+                return self.lane.proven(
+                    carriers.Open(number=number, opening=opening, was_open=self.was_open)
+                )
 
     def tell(self, error: errors.ProtocolError | None) -> None:
         """Report its outcome: an error, or None if it is acknowledged."""
@@ -133,11 +137,19 @@ class Lane:
         """Take nothing more, and fail all that was not sent."""
         self._lanes.close(self)
 
+    def proven(self, item: carriers.Open) -> carriers.Open:
+        """Give an opening as it travels: with a proof of the key, where the key is secret."""
+        prover, key = self._lanes.prover, item.opening.master_key
+        if prover is None or not proofs.needed(key):
+            return item
+        proof = MasterKey(prover.on_stream(ProofAct.OPEN, key, self.ledger_id))
+        return replace(item, opening=replace(item.opening, master_key=proof), proven=True)
+
 
 class Lanes:
     """All lanes of one stream."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 each is a part of its own, and has a name
         self,
         hello: carriers.Hello,
         *,
@@ -146,8 +158,11 @@ class Lanes:
         clock: Callable[[], float],
         on_pending: Callable[[], None],
         wire_version: int = 1,
+        prover: Prover | None = None,
     ) -> None:
         self.boot_epoch = hello.boot_epoch
+        #: Proves keys on this stream; None: the bookie has given no nonce.
+        self.prover = prover
         self._wire_version = wire_version
         self._budget_bytes = budget_bytes
         self._timeout_s = timeout_s

@@ -5,14 +5,23 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.formats import carriers, errors, proofs
+from zonekeeper.wire.formats.proofs import ProofAct, Prover
 
 
 class Asking:
     """The reads of one stream."""
 
-    def __init__(self, on_pending: Callable[[], None], *, wire_version: int = 1) -> None:
+    def __init__(
+        self,
+        on_pending: Callable[[], None],
+        *,
+        wire_version: int = 1,
+        prover: Prover | None = None,
+    ) -> None:
         self._wire_version = wire_version
+        #: Proves keys on this stream; None: the bookie has given no nonce.
+        self.prover = prover
         #: Called once the stream was left and nothing is asked on it any more.
         self.on_left: Callable[[], None] = _nothing
         self._is_left = False
@@ -31,18 +40,7 @@ class Asking:
         number = self._next_number
         self._next_number += 1
         self._asked[number] = asyncio.get_running_loop().create_future()
-        self._pending.append(
-            carriers.Read(
-                number=number,
-                ledger_id=request.ledger_id,
-                first=request.first_entry_id,
-                last=request.last_entry_id,
-                step=request.step,
-                max_bytes=request.bytes_max,
-                fence_key=request.fence_key,
-                create_token=request.create_token,
-            )
-        )
+        self._pending.append(self._item(number, request))
         self._on_pending()
         try:
             reply = await self._asked[number]
@@ -88,6 +86,28 @@ class Asking:
         """End the stream once nothing is asked on it."""
         self._is_left = True
         self._look_left()
+
+    def _item(self, number: int, request: service.ReadRequest) -> carriers.Read:
+        fences = request.fence_key is not None
+        key = request.fence_key if fences else request.key
+        assert key is None or isinstance(key, bytes), "a caller of a link shows the key itself"
+        proof = None
+        if self.prover is not None and key is not None and proofs.needed(key):
+            act = ProofAct.FENCE if fences else ProofAct.READ
+            proof = self.prover.on_stream(act, key, request.ledger_id)
+        return carriers.Read(
+            number=number,
+            ledger_id=request.ledger_id,
+            first=request.first_entry_id,
+            last=request.last_entry_id,
+            step=request.step,
+            max_bytes=request.bytes_max,
+            # A plain read never shows the key itself.
+            fence_key=key if fences and proof is None else None,
+            create_token=request.create_token,
+            proof=proof,
+            fences=fences and proof is not None,
+        )
 
     def _look_left(self) -> None:
         if self._is_left and self.alive and not self._asked:

@@ -64,6 +64,13 @@ class Connecting(Generic[StreamT]):
         stream, self._stream = self._stream, None
         return stream
 
+    def leave(self, stream: StreamT) -> bool:
+        """Leave this stream, if it is the live one; then its caller must see to it that it ends."""
+        is_live = self._stream is stream
+        if is_live:
+            self._stream = None
+        return is_live
+
     async def close(self) -> None:
         """End the stream, and make no other one."""
         self._closed = True

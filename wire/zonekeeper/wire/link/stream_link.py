@@ -5,15 +5,20 @@ and its first failure ends it (``connecting``). The decisions about appends are 
 matching of reads and replies is in ``asking``. The limit on reads under way is in ``byte_budget``.
 This module has the tasks and deadlines.
 
+A key that is secret is never sent to a bookie that gives a nonce: the link proves it (``proofs``).
+A call travels beside the streams, and names the Read stream. To a bookie that gives no nonce, which
+is older, only an opening or a fence shows the key.
+
 Every task runs in the task group that is passed in, and a bug in a task is raised there. The link
 must be closed before the group ends.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
@@ -21,9 +26,10 @@ from zonekeeper.wire.contract import messages, service
 from zonekeeper.wire.contract.inlets import ClientPipe, Outlet, PipedOutlet
 from zonekeeper.wire.contract.links import AppendSink, LinkSettings
 from zonekeeper.wire.contract.pipes import Pipe, StreamKind, until_one_ends
-from zonekeeper.wire.formats import carriers, errors, versions
+from zonekeeper.wire.formats import carriers, errors, proofs, versions
 from zonekeeper.wire.formats.digests import MasterKey
 from zonekeeper.wire.formats.openings import FragmentOpening
+from zonekeeper.wire.formats.proofs import ProofAct, Prover, Shown
 from zonekeeper.wire.host import methods
 from zonekeeper.wire.lanes.back_off import BackOff
 from zonekeeper.wire.lanes.lanes import Lane, Lanes
@@ -32,6 +38,8 @@ from zonekeeper.wire.link.asking import Asking
 from zonekeeper.wire.link.byte_budget import ByteBudget
 from zonekeeper.wire.link.connecting import Connecting
 from zonekeeper.wire.link.transports import Transport
+
+Reply = TypeVar("Reply")
 
 
 class _Half(Protocol):
@@ -146,24 +154,41 @@ class StreamLink:
         self, ledger_id: LedgerId, master_key: MasterKey, create_token: int = 0
     ) -> service.LacEvidence:
         """Fence a ledger, and give what the bookie knows of its end."""
-        asked = messages.FenceCall(
-            ledger_id=ledger_id, master_key=master_key, create_token=create_token
-        )
-        return await self._call(methods.FENCE, asked)
 
-    async def read_lac(self, ledger_id: LedgerId) -> service.LacEvidence:
+        def ask(shown: Shown | None) -> Awaitable[service.LacEvidence]:
+            asked = messages.FenceCall(
+                ledger_id=ledger_id, master_key=shown or master_key, create_token=create_token
+            )
+            return self._call(methods.FENCE, asked)
+
+        return await self._proven(ProofAct.FENCE, ledger_id, master_key, ask)
+
+    async def read_lac(
+        self, ledger_id: LedgerId, key: MasterKey | None = None
+    ) -> service.LacEvidence:
         """Give what the bookie knows of a ledger's end, without fencing."""
-        return await self._call(methods.READ_LAC, ledger_id)
 
-    async def force(self, ledger_id: LedgerId) -> None:
+        def ask(shown: Shown | None) -> Awaitable[service.LacEvidence]:
+            asked = messages.LedgerCall(ledger_id=ledger_id, key=shown)
+            return self._call(methods.READ_LAC, asked)
+
+        return await self._proven(ProofAct.READ_LAC, ledger_id, key, ask)
+
+    async def force(self, ledger_id: LedgerId, key: MasterKey | None = None) -> None:
         """Make every acknowledged entry of a ledger durable."""
-        await self._call(methods.FORCE, ledger_id)
+
+        def ask(shown: Shown | None) -> Awaitable[None]:
+            return self._call(methods.FORCE, messages.LedgerCall(ledger_id=ledger_id, key=shown))
+
+        await self._proven(ProofAct.FORCE, ledger_id, key, ask)
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         """Follow a ledger."""
         silence_ms = request.quiet_ms + self._settings.call_timeout_ms
         next_entry_id = request.first_entry_id
-        async with aclosing(self._transport.subscribe(methods.TAIL, request)) as updates:
+        shown, _ = await self._shown(ProofAct.TAIL, request.ledger_id, request.key)
+        asked = replace(request, key=shown)
+        async with aclosing(self._transport.subscribe(methods.TAIL, asked)) as updates:
             while True:
                 try:
                     async with patience.timeout(silence_ms):
@@ -185,7 +210,11 @@ class StreamLink:
 
     async def list_entries(self, request: service.ListEntriesRequest) -> service.EntryRanges:
         """List a page of the entries that the bookie has of a ledger."""
-        return await self._call(methods.LIST_ENTRIES, request)
+
+        def ask(shown: Shown | None) -> Awaitable[service.EntryRanges]:
+            return self._call(methods.LIST_ENTRIES, replace(request, key=shown))
+
+        return await self._proven(ProofAct.LIST, request.ledger_id, request.key, ask)
 
     async def info(self) -> service.BookieInfo:
         """Give the bookie's state."""
@@ -228,11 +257,54 @@ class StreamLink:
     ) -> methods.R:
         return await self._transport.call(method, asked, self._settings.call_timeout_ms)
 
+    async def _proven(
+        self,
+        act: ProofAct,
+        ledger_id: LedgerId,
+        key: Shown | None,
+        ask: Callable[[Shown | None], Awaitable[Reply]],
+    ) -> Reply:
+        """Ask with a proof of the key, if the key is secret and the bookie takes proofs.
+
+        The bookie may know before this side that the stream of a proof has ended. So a proof that
+        the bookie has no use for is made anew once, on another stream.
+        """
+        shown, asking = await self._shown(act, ledger_id, key)
+        try:
+            return await ask(shown)
+        except errors.NotProven:
+            if asking is not None and self._asking.leave(asking):
+                asking.leave()
+        shown, _ = await self._shown(act, ledger_id, key)
+        return await ask(shown)
+
+    async def _shown(
+        self, act: ProofAct, ledger_id: LedgerId, key: Shown | None
+    ) -> tuple[Shown | None, Asking | None]:
+        """Give what a call shows of a key, and the Read stream that a proof names."""
+        if key is None:
+            return None, None
+        assert isinstance(key, bytes), "a caller of a link shows the key itself"
+        if not proofs.needed(key):
+            return key, None
+        limit_ms = self._settings.call_timeout_ms
+        try:
+            async with patience.timeout(limit_ms):
+                asking = await self._asking.current()
+        except TimeoutError as late:
+            raise errors.NotConnected(
+                f"{self._bookie_id}: in {limit_ms} ms no stream to prove the key of ledger "
+                f"{ledger_id}; nothing was done"
+            ) from late
+        if asking.prover is None:
+            return None, asking
+        return asking.prover.of_call(act, key, ledger_id), asking
+
     async def _append(self, ready: Callable[[Lanes], None]) -> None:
         """Run one Append stream from its beginning to its end."""
         pipe, renewals = self._transport.stream(StreamKind.APPEND), self._renewals
         try:
-            hello, version = await self._greeting(pipe)
+            hello, version, prover = await self._greeting(pipe)
             exchange, left = _Exchange(version), asyncio.Event()
             lanes = Lanes(
                 hello,
@@ -241,6 +313,7 @@ class StreamLink:
                 clock=self._loop.time,
                 on_pending=exchange.wake,
                 wire_version=version,
+                prover=prover,
             )
             lanes.on_left = left.set
             ready(lanes)
@@ -254,9 +327,9 @@ class StreamLink:
         """Run one Read stream from its beginning to its end."""
         pipe, renewals = self._transport.stream(StreamKind.READ), self._renewals
         try:
-            _, version = await self._greeting(pipe)
+            _, version, prover = await self._greeting(pipe)
             exchange, left = _Exchange(version), asyncio.Event()
-            asking = Asking(exchange.wake, wire_version=version)
+            asking = Asking(exchange.wake, wire_version=version, prover=prover)
             asking.on_left = left.set
             ready(asking)
             if self._renewals != renewals:
@@ -265,8 +338,8 @@ class StreamLink:
         finally:
             pipe.cancel()
 
-    async def _greeting(self, pipe: ClientPipe) -> tuple[carriers.Hello, int]:
-        """Wait for the bookie's first message on a stream; also give the stream's version."""
+    async def _greeting(self, pipe: ClientPipe) -> tuple[carriers.Hello, int, Prover | None]:
+        """Wait for the bookie's first message on a stream; give it, the version, and the prover."""
         limit_ms = self._settings.connect_timeout_ms
         try:
             async with patience.timeout(limit_ms):
@@ -277,7 +350,9 @@ class StreamLink:
                     case (carriers.Hello() as hello,):
                         if self._watcher is not None:
                             self._watcher.heard(hello.boot_epoch)
-                        return hello, version
+                        nonce = hello.nonce
+                        prover = None if nonce is None else Prover(self._bookie_id, nonce)
+                        return hello, version, prover
                     case _:
                         raise errors.BadRequest("the bookie did not begin with a Hello")
         except TimeoutError as late:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fzonekeeper/wire/pb/bookie.proto\x12\x12zonekeeper.wire.v1\"\x0c\n\nRawCarrier\"\x06\n\x04\x44one\"K\n\x0c\x46\x65nceRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x12\n\nmaster_key\x18\x02 \x01(\x0c\x12\x14\n\x0c\x63reate_token\x18\x03 \x01(\x03\"\"\n\rLedgerRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\"a\n\x0bLacEvidence\x12\x19\n\x0c\x65xplicit_lac\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\x17\n\nlast_entry\x18\x02 \x01(\x0cH\x01\x88\x01\x01\x42\x0f\n\r_explicit_lacB\r\n\x0b_last_entry\"]\n\x0bTailRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x16\n\x0e\x66irst_entry_id\x18\x02 \x01(\x03\x12\x11\n\tbytes_max\x18\x03 \x01(\r\x12\x10\n\x08quiet_ms\x18\x04 \x01(\r\"8\n\nTailUpdate\x12\x1a\n\x12last_add_confirmed\x18\x01 \x01(\x03\x12\x0e\n\x06\x66rames\x18\x02 \x03(\x0c\"S\n\x12ListEntriesRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x16\n\x0e\x66irst_entry_id\x18\x02 \x01(\x03\x12\x12\n\nranges_max\x18\x03 \x01(\r\"\x8e\x01\n\x0b\x45ntryRanges\x12\x35\n\x06ranges\x18\x01 \x03(\x0b\x32%.zonekeeper.wire.v1.EntryRanges.Range\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\x1a\x36\n\x05Range\x12\x16\n\x0e\x66irst_entry_id\x18\x01 \x01(\x03\x12\x15\n\rlast_entry_id\x18\x02 \x01(\x03\"\r\n\x0bInfoRequest\"\xfb\x01\n\nBookieInfo\x12\x11\n\tbookie_id\x18\x01 \x01(\t\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.zonekeeper.wire.v1.BookieInfo.State\x12\x12\n\nboot_epoch\x18\x03 \x01(\x04\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x05 \x01(\x04\x12\x12\n\nfree_bytes\x18\x06 \x01(\x04\"W\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0c\n\x08STARTING\x10\x01\x12\x0c\n\x08WRITABLE\x10\x02\x12\r\n\tREAD_ONLY\x10\x03\x12\x0c\n\x08\x44RAINING\x10\x04\"\'\n\x12SetReadOnlyRequest\x12\x11\n\tread_only\x18\x01 \x01(\x08\"8\n\x0f\x45ndLimboRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x12\n\nboot_epoch\x18\x02 \x01(\x04\"\x1f\n\x0e\x43ompactRequest\x12\r\n\x05major\x18\x01 \x01(\x08\x32\xd4\x06\n\x06\x42ookie\x12L\n\x06\x41ppend\x12\x1e.zonekeeper.wire.v1.RawCarrier\x1a\x1e.zonekeeper.wire.v1.RawCarrier(\x01\x30\x01\x12J\n\x04Read\x12\x1e.zonekeeper.wire.v1.RawCarrier\x1a\x1e.zonekeeper.wire.v1.RawCarrier(\x01\x30\x01\x12J\n\x05\x46\x65nce\x12 .zonekeeper.wire.v1.FenceRequest\x1a\x1f.zonekeeper.wire.v1.LacEvidence\x12M\n\x07ReadLac\x12!.zonekeeper.wire.v1.LedgerRequest\x1a\x1f.zonekeeper.wire.v1.LacEvidence\x12\x44\n\x05\x46orce\x12!.zonekeeper.wire.v1.LedgerRequest\x1a\x18.zonekeeper.wire.v1.Done\x12I\n\x04Tail\x12\x1f.zonekeeper.wire.v1.TailRequest\x1a\x1e.zonekeeper.wire.v1.TailUpdate0\x01\x12V\n\x0bListEntries\x12&.zonekeeper.wire.v1.ListEntriesRequest\x1a\x1f.zonekeeper.wire.v1.EntryRanges\x12G\n\x04Info\x12\x1f.zonekeeper.wire.v1.InfoRequest\x1a\x1e.zonekeeper.wire.v1.BookieInfo\x12O\n\x0bSetReadOnly\x12&.zonekeeper.wire.v1.SetReadOnlyRequest\x1a\x18.zonekeeper.wire.v1.Done\x12I\n\x08\x45ndLimbo\x12#.zonekeeper.wire.v1.EndLimboRequest\x1a\x18.zonekeeper.wire.v1.Done\x12G\n\x07\x43ompact\x12\".zonekeeper.wire.v1.CompactRequest\x1a\x18.zonekeeper.wire.v1.Doneb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fzonekeeper/wire/pb/bookie.proto\x12\x12zonekeeper.wire.v1\"\x0c\n\nRawCarrier\"\x06\n\x04\x44one\"8\n\x08KeyProof\x12\r\n\x05nonce\x18\x01 \x01(\x0c\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\r\n\x05proof\x18\x03 \x01(\x0c\"x\n\x0c\x46\x65nceRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x12\n\nmaster_key\x18\x02 \x01(\x0c\x12\x14\n\x0c\x63reate_token\x18\x03 \x01(\x03\x12+\n\x05proof\x18\x04 \x01(\x0b\x32\x1c.zonekeeper.wire.v1.KeyProof\"O\n\rLedgerRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12+\n\x05proof\x18\x02 \x01(\x0b\x32\x1c.zonekeeper.wire.v1.KeyProof\"a\n\x0bLacEvidence\x12\x19\n\x0c\x65xplicit_lac\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\x17\n\nlast_entry\x18\x02 \x01(\x0cH\x01\x88\x01\x01\x42\x0f\n\r_explicit_lacB\r\n\x0b_last_entry\"\x8a\x01\n\x0bTailRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x16\n\x0e\x66irst_entry_id\x18\x02 \x01(\x03\x12\x11\n\tbytes_max\x18\x03 \x01(\r\x12\x10\n\x08quiet_ms\x18\x04 \x01(\r\x12+\n\x05proof\x18\x05 \x01(\x0b\x32\x1c.zonekeeper.wire.v1.KeyProof\"8\n\nTailUpdate\x12\x1a\n\x12last_add_confirmed\x18\x01 \x01(\x03\x12\x0e\n\x06\x66rames\x18\x02 \x03(\x0c\"\x80\x01\n\x12ListEntriesRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x16\n\x0e\x66irst_entry_id\x18\x02 \x01(\x03\x12\x12\n\nranges_max\x18\x03 \x01(\r\x12+\n\x05proof\x18\x04 \x01(\x0b\x32\x1c.zonekeeper.wire.v1.KeyProof\"\x8e\x01\n\x0b\x45ntryRanges\x12\x35\n\x06ranges\x18\x01 \x03(\x0b\x32%.zonekeeper.wire.v1.EntryRanges.Range\x12\x10\n\x08\x63omplete\x18\x02 \x01(\x08\x1a\x36\n\x05Range\x12\x16\n\x0e\x66irst_entry_id\x18\x01 \x01(\x03\x12\x15\n\rlast_entry_id\x18\x02 \x01(\x03\"\r\n\x0bInfoRequest\"\xfb\x01\n\nBookieInfo\x12\x11\n\tbookie_id\x18\x01 \x01(\t\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.zonekeeper.wire.v1.BookieInfo.State\x12\x12\n\nboot_epoch\x18\x03 \x01(\x04\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x05 \x01(\x04\x12\x12\n\nfree_bytes\x18\x06 \x01(\x04\"W\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0c\n\x08STARTING\x10\x01\x12\x0c\n\x08WRITABLE\x10\x02\x12\r\n\tREAD_ONLY\x10\x03\x12\x0c\n\x08\x44RAINING\x10\x04\"\'\n\x12SetReadOnlyRequest\x12\x11\n\tread_only\x18\x01 \x01(\x08\"8\n\x0f\x45ndLimboRequest\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x12\n\nboot_epoch\x18\x02 \x01(\x04\"\x1f\n\x0e\x43ompactRequest\x12\r\n\x05major\x18\x01 \x01(\x08\x32\xd4\x06\n\x06\x42ookie\x12L\n\x06\x41ppend\x12\x1e.zonekeeper.wire.v1.RawCarrier\x1a\x1e.zonekeeper.wire.v1.RawCarrier(\x01\x30\x01\x12J\n\x04Read\x12\x1e.zonekeeper.wire.v1.RawCarrier\x1a\x1e.zonekeeper.wire.v1.RawCarrier(\x01\x30\x01\x12J\n\x05\x46\x65nce\x12 .zonekeeper.wire.v1.FenceRequest\x1a\x1f.zonekeeper.wire.v1.LacEvidence\x12M\n\x07ReadLac\x12!.zonekeeper.wire.v1.LedgerRequest\x1a\x1f.zonekeeper.wire.v1.LacEvidence\x12\x44\n\x05\x46orce\x12!.zonekeeper.wire.v1.LedgerRequest\x1a\x18.zonekeeper.wire.v1.Done\x12I\n\x04Tail\x12\x1f.zonekeeper.wire.v1.TailRequest\x1a\x1e.zonekeeper.wire.v1.TailUpdate0\x01\x12V\n\x0bListEntries\x12&.zonekeeper.wire.v1.ListEntriesRequest\x1a\x1f.zonekeeper.wire.v1.EntryRanges\x12G\n\x04Info\x12\x1f.zonekeeper.wire.v1.InfoRequest\x1a\x1e.zonekeeper.wire.v1.BookieInfo\x12O\n\x0bSetReadOnly\x12&.zonekeeper.wire.v1.SetReadOnlyRequest\x1a\x18.zonekeeper.wire.v1.Done\x12I\n\x08\x45ndLimbo\x12#.zonekeeper.wire.v1.EndLimboRequest\x1a\x18.zonekeeper.wire.v1.Done\x12G\n\x07\x43ompact\x12\".zonekeeper.wire.v1.CompactRequest\x1a\x18.zonekeeper.wire.v1.Doneb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,34 +35,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RAWCARRIER']._serialized_end=67
   _globals['_DONE']._serialized_start=69
   _globals['_DONE']._serialized_end=75
-  _globals['_FENCEREQUEST']._serialized_start=77
-  _globals['_FENCEREQUEST']._serialized_end=152
-  _globals['_LEDGERREQUEST']._serialized_start=154
-  _globals['_LEDGERREQUEST']._serialized_end=188
-  _globals['_LACEVIDENCE']._serialized_start=190
-  _globals['_LACEVIDENCE']._serialized_end=287
-  _globals['_TAILREQUEST']._serialized_start=289
-  _globals['_TAILREQUEST']._serialized_end=382
-  _globals['_TAILUPDATE']._serialized_start=384
-  _globals['_TAILUPDATE']._serialized_end=440
-  _globals['_LISTENTRIESREQUEST']._serialized_start=442
-  _globals['_LISTENTRIESREQUEST']._serialized_end=525
-  _globals['_ENTRYRANGES']._serialized_start=528
-  _globals['_ENTRYRANGES']._serialized_end=670
-  _globals['_ENTRYRANGES_RANGE']._serialized_start=616
-  _globals['_ENTRYRANGES_RANGE']._serialized_end=670
-  _globals['_INFOREQUEST']._serialized_start=672
-  _globals['_INFOREQUEST']._serialized_end=685
-  _globals['_BOOKIEINFO']._serialized_start=688
-  _globals['_BOOKIEINFO']._serialized_end=939
-  _globals['_BOOKIEINFO_STATE']._serialized_start=852
-  _globals['_BOOKIEINFO_STATE']._serialized_end=939
-  _globals['_SETREADONLYREQUEST']._serialized_start=941
-  _globals['_SETREADONLYREQUEST']._serialized_end=980
-  _globals['_ENDLIMBOREQUEST']._serialized_start=982
-  _globals['_ENDLIMBOREQUEST']._serialized_end=1038
-  _globals['_COMPACTREQUEST']._serialized_start=1040
-  _globals['_COMPACTREQUEST']._serialized_end=1071
-  _globals['_BOOKIE']._serialized_start=1074
-  _globals['_BOOKIE']._serialized_end=1926
+  _globals['_KEYPROOF']._serialized_start=77
+  _globals['_KEYPROOF']._serialized_end=133
+  _globals['_FENCEREQUEST']._serialized_start=135
+  _globals['_FENCEREQUEST']._serialized_end=255
+  _globals['_LEDGERREQUEST']._serialized_start=257
+  _globals['_LEDGERREQUEST']._serialized_end=336
+  _globals['_LACEVIDENCE']._serialized_start=338
+  _globals['_LACEVIDENCE']._serialized_end=435
+  _globals['_TAILREQUEST']._serialized_start=438
+  _globals['_TAILREQUEST']._serialized_end=576
+  _globals['_TAILUPDATE']._serialized_start=578
+  _globals['_TAILUPDATE']._serialized_end=634
+  _globals['_LISTENTRIESREQUEST']._serialized_start=637
+  _globals['_LISTENTRIESREQUEST']._serialized_end=765
+  _globals['_ENTRYRANGES']._serialized_start=768
+  _globals['_ENTRYRANGES']._serialized_end=910
+  _globals['_ENTRYRANGES_RANGE']._serialized_start=856
+  _globals['_ENTRYRANGES_RANGE']._serialized_end=910
+  _globals['_INFOREQUEST']._serialized_start=912
+  _globals['_INFOREQUEST']._serialized_end=925
+  _globals['_BOOKIEINFO']._serialized_start=928
+  _globals['_BOOKIEINFO']._serialized_end=1179
+  _globals['_BOOKIEINFO_STATE']._serialized_start=1092
+  _globals['_BOOKIEINFO_STATE']._serialized_end=1179
+  _globals['_SETREADONLYREQUEST']._serialized_start=1181
+  _globals['_SETREADONLYREQUEST']._serialized_end=1220
+  _globals['_ENDLIMBOREQUEST']._serialized_start=1222
+  _globals['_ENDLIMBOREQUEST']._serialized_end=1278
+  _globals['_COMPACTREQUEST']._serialized_start=1280
+  _globals['_COMPACTREQUEST']._serialized_end=1311
+  _globals['_BOOKIE']._serialized_start=1314
+  _globals['_BOOKIE']._serialized_end=2166
 # @@protoc_insertion_point(module_scope)

@@ -64,26 +64,62 @@ class Done(_message.Message):
 Global___Done: _TypeAlias = Done  # noqa: Y015
 
 @_typing.final
+class KeyProof(_message.Message):
+    """The proof of a ledger's key (zonekeeper/wire/formats/proofs.py). A bookie that gives no nonce at the
+    beginning of the caller's Read stream gets none.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NONCE_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    PROOF_FIELD_NUMBER: _builtins.int
+    nonce: _builtins.bytes
+    """Of the Read stream that the caller has open on the same bookie."""
+    number: _builtins.int
+    """Another one for each call that names this stream."""
+    proof: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        nonce: _builtins.bytes = ...,
+        number: _builtins.int = ...,
+        proof: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nonce", b"nonce", "number", b"number", "proof", b"proof"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeyProof: _TypeAlias = KeyProof  # noqa: Y015
+
+@_typing.final
 class FenceRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     LEDGER_ID_FIELD_NUMBER: _builtins.int
     MASTER_KEY_FIELD_NUMBER: _builtins.int
     CREATE_TOKEN_FIELD_NUMBER: _builtins.int
+    PROOF_FIELD_NUMBER: _builtins.int
     ledger_id: _builtins.int
     master_key: _builtins.bytes
+    """Empty if there is a proof."""
     create_token: _builtins.int
     """The token that the ledger was created with; 0: not known."""
+    @_builtins.property
+    def proof(self) -> Global___KeyProof: ...
     def __init__(
         self,
         *,
         ledger_id: _builtins.int = ...,
         master_key: _builtins.bytes = ...,
         create_token: _builtins.int = ...,
+        proof: Global___KeyProof | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["proof", b"proof"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_token", b"create_token", "ledger_id", b"ledger_id", "master_key", b"master_key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_token", b"create_token", "ledger_id", b"ledger_id", "master_key", b"master_key", "proof", b"proof"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -94,15 +130,19 @@ class LedgerRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     LEDGER_ID_FIELD_NUMBER: _builtins.int
+    PROOF_FIELD_NUMBER: _builtins.int
     ledger_id: _builtins.int
+    @_builtins.property
+    def proof(self) -> Global___KeyProof: ...
     def __init__(
         self,
         *,
         ledger_id: _builtins.int = ...,
+        proof: Global___KeyProof | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["proof", b"proof"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ledger_id", b"ledger_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ledger_id", b"ledger_id", "proof", b"proof"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -147,10 +187,13 @@ class TailRequest(_message.Message):
     FIRST_ENTRY_ID_FIELD_NUMBER: _builtins.int
     BYTES_MAX_FIELD_NUMBER: _builtins.int
     QUIET_MS_FIELD_NUMBER: _builtins.int
+    PROOF_FIELD_NUMBER: _builtins.int
     ledger_id: _builtins.int
     first_entry_id: _builtins.int
     bytes_max: _builtins.int
     quiet_ms: _builtins.int
+    @_builtins.property
+    def proof(self) -> Global___KeyProof: ...
     def __init__(
         self,
         *,
@@ -158,10 +201,11 @@ class TailRequest(_message.Message):
         first_entry_id: _builtins.int = ...,
         bytes_max: _builtins.int = ...,
         quiet_ms: _builtins.int = ...,
+        proof: Global___KeyProof | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["proof", b"proof"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_max", b"bytes_max", "first_entry_id", b"first_entry_id", "ledger_id", b"ledger_id", "quiet_ms", b"quiet_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_max", b"bytes_max", "first_entry_id", b"first_entry_id", "ledger_id", b"ledger_id", "proof", b"proof", "quiet_ms", b"quiet_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -197,19 +241,23 @@ class ListEntriesRequest(_message.Message):
     LEDGER_ID_FIELD_NUMBER: _builtins.int
     FIRST_ENTRY_ID_FIELD_NUMBER: _builtins.int
     RANGES_MAX_FIELD_NUMBER: _builtins.int
+    PROOF_FIELD_NUMBER: _builtins.int
     ledger_id: _builtins.int
     first_entry_id: _builtins.int
     ranges_max: _builtins.int
+    @_builtins.property
+    def proof(self) -> Global___KeyProof: ...
     def __init__(
         self,
         *,
         ledger_id: _builtins.int = ...,
         first_entry_id: _builtins.int = ...,
         ranges_max: _builtins.int = ...,
+        proof: Global___KeyProof | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["proof", b"proof"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_entry_id", b"first_entry_id", "ledger_id", b"ledger_id", "ranges_max", b"ranges_max"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_entry_id", b"first_entry_id", "ledger_id", b"ledger_id", "proof", b"proof", "ranges_max", b"ranges_max"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

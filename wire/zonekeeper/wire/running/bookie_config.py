@@ -8,11 +8,22 @@ the bookie reads every value that is allowed here.
 An operator and its bookies may be of different versions: a name that once stood here stays.
 """
 
+import enum
 from collections.abc import Mapping
 from typing import Final
 
 from zonekeeper.placement.base import fields, units
 from zonekeeper.wire.running.logs import LogForm
+
+
+class KeyRule(enum.StrEnum):
+    """What becomes of a request to look at a ledger with a password that does not prove its key."""
+
+    OFF = "off"
+    #: It is counted and logged, and answered.
+    WARN = "warn"
+    ON = "on"
+
 
 #: Each folder of a bookie needs a device of this size. A bookie works with less, and then serves
 #: little before it is full.
@@ -43,6 +54,7 @@ CHOSEN: Final[Mapping[str, fields.Kind]] = {
     "minor-compaction-interval": _TIME,
     "major-compaction-interval": _TIME,
     "compaction-rate": _SIZE,
+    "ledger-keys": fields.OneOf(KeyRule),
     "log-level": fields.Text(
         "debug|info|warning|error", "one of debug, info, warning, error", "info"
     ),

@@ -47,6 +47,7 @@ class EndCause(enum.Enum):
     OTHER_PROTOCOL = "other-protocol"
     NOT_MEANT = "not-meant"
     VERSION = "version"
+    WRONG_KEYS = "wrong-keys"
     MALFORMED = "malformed"
     OVERSIZED = "oversized"
     HALF_MESSAGE = "half-message"
@@ -481,6 +482,7 @@ _END_TAG: Final = socket_messages.build(socket_messages.StreamEnd(code=0))[:4]
 
 _CAUSES: Final[tuple[tuple[type[errors.WireError], EndCause], ...]] = (
     (errors.UnsupportedVersion, EndCause.VERSION),
+    (errors.UnauthorizedAccess, EndCause.WRONG_KEYS),
     (errors.NotConnected, EndCause.NOT_MEANT),
     (errors.TooManyRequests, EndCause.TOO_MANY),
     (errors.Timeout, EndCause.TAKES_NOTHING),
