@@ -42,6 +42,7 @@ class Task:
             bookies=tuple(at.view.topology),
             ranges=(),
             held=frozenset(holds.held),
+            strangers_held=holds.anywhere is not None,
             permitted=holds.permitted,
             share_bytes_per_second=rate,
         )
@@ -302,3 +303,15 @@ async def test_a_task_whose_view_has_ended_ends_and_gives_its_claims_back(at: Be
     assert await at.claimed() == []
     await Task(at, [one.ledger_id for one in written]).run()
     await all_whole(at, written)
+
+
+@played()
+async def test_a_bookie_without_a_cookie_is_held_by_any_hold_and_not_waited_for(at: Bench) -> None:
+    one = await at.written(5)
+    await at.mark(one.ledger_id, BookieId("nobody"))
+    await at.hold("b")
+    rows = await Task(at, [one.ledger_id]).run()
+    assert [(row["bookie"], row["finding"]) for row in rows[:1]] == [("nobody", "held")]
+    await at.open("b")
+    rows = await Task(at, [one.ledger_id]).run()
+    assert of(rows, repair_rows.DONE) == [one.ledger_id]

@@ -13,6 +13,7 @@ from tests.pipeline import gates
 from tests.replication.decisions.test_what_if import ledger
 from zonekeeper import pipeline
 from zonekeeper.metadata.cluster.cluster import open_cluster
+from zonekeeper.metadata.formats import cookies
 from zonekeeper.metadata.ledgers import ledgers, underreplication
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.pipeline.jobs import command_line, zone_repair
@@ -96,8 +97,6 @@ def test_ranges_have_exactly_the_ids() -> None:
 
 
 def test_a_worker_s_claims_have_its_name_and_no_letter_that_cannot_stand_there() -> None:
-    from zonekeeper.metadata.formats import cookies  # noqa: PLC0415
-
     assert cookies.is_bookie_id(worker_repairer.name())
     assert worker_repairer.name().startswith("zone-repair-")
 
@@ -135,7 +134,10 @@ def test_a_dry_run_says_what_is_marked_and_ends(
     words = ["zone-repair", "--metadata", address]
     assert command_line.main([*words, "--dry-run"]) == command_line.FOUND
     told = capsys.readouterr()
-    assert told.out.splitlines() == [f"marked for repair: {len(IDS)} ledgers"]
+    assert told.out.splitlines() == [
+        f"marked for repair: {len(IDS)} ledgers",
+        f"not in these figures: copies of {len(IDS)} ledgers on bookies without a cookie",
+    ]
     assert told.err == ""
     assert command_line.main([*words, "--dry-run", "yes", "--ledgers", "77"]) == 0
     assert capsys.readouterr().out.splitlines() == ["marked for repair: 0 ledgers"]

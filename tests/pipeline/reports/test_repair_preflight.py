@@ -37,7 +37,7 @@ COUNTED = Preflight(
     bytes_per_second=None,
 )
 FOUND = RepairPreflight(
-    marked=300, held=0, doubted=0, spread=0, unmarked=(), holds={}, counted=COUNTED
+    marked=300, held=0, doubted=0, strange=0, spread=0, unmarked=(), holds={}, counted=COUNTED
 )
 PRICES = Prices(per_gb=Fraction(2, 100), currency="EUR", as_of="2026-11-27", source="the list")
 
@@ -69,6 +69,7 @@ def test_what_is_not_copied_is_said_beside_it() -> None:
         FOUND,
         held=7,
         doubted=5,
+        strange=6,
         spread=4,
         unmarked=(BookieId("c-2"),),
         holds={BookieId("b-1"): "zone b is held", BookieId("b-0"): "zone b is held"},
@@ -80,6 +81,7 @@ def test_what_is_not_copied_is_said_beside_it() -> None:
         "beyond repair: 2 ledgers",
         "unreadable: 1 ledgers",
         "to be looked at: copies of 5 ledgers",
+        "not in these figures: copies of 6 ledgers on bookies without a cookie",
         "left to autorecovery: 4 ledgers",
         "held: 7 ledgers are left",
         "held: b-0, b-1: zone b is held",

@@ -94,7 +94,7 @@ async def measure(
     """
     # A repair that is refused would copy all of this after a release.
     copied = holds.lost if holds.refusal is not None else holds.lost - holds.held.keys()
-    seen = _Seen(holds, Tally(copied, view.topology))
+    seen = _Seen(holds, view.topology, Tally(copied, view.topology))
     number = 0
     async with aclosing(_in_portions(client.cluster, wanted)) as portions:
         async for portion in portions:
@@ -109,6 +109,7 @@ async def measure(
         marked=seen.marked,
         held=seen.held,
         doubted=seen.doubted,
+        strange=seen.strange,
         spread=seen.spread,
         unmarked=tuple(sorted(copied - seen.named)),
         holds={bookie: held.text for bookie, held in holds.held.items() if bookie in holds.lost},
@@ -125,10 +126,12 @@ async def measure(
 @dataclass(slots=True)
 class _Seen:
     holds: RepairHolds
+    topology: Topology
     tally: Tally
     marked: int = 0
     held: int = 0
     doubted: int = 0
+    strange: int = 0
     spread: int = 0
     named: set[BookieId] = field(default_factory=set)
 
@@ -153,7 +156,9 @@ class _Seen:
             self.held += 1
             if self.holds.refusal is None:
                 return
-        self.doubted += not self.holds.lost.issuperset(mark.replicas)
+        known = [self.topology.get(one) for one in mark.replicas]
+        self.doubted += any(one is not None and one.readable for one in known)
+        self.strange += None in known
         if isinstance(ledger, UnreadableError):
             self.tally.unreadable()
         else:

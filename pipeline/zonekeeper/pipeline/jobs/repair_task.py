@@ -39,10 +39,18 @@ class RepairPlan(Plan):
 
     #: The bookies that were held when the job was planned: the job does not wait for them.
     held: frozenset[BookieId]
+    #: Was a bookie that has no cookie held then? Its zone is unknown, so any hold is its own.
+    strangers_held: bool
     #: The bookies whose holds are waited for.
     permitted: frozenset[BookieId]
     #: A task's share of the job's rate; 0: no limit but that of the policy.
     share_bytes_per_second: int
+
+    def held_before(self, bookie: BookieId) -> bool:
+        """Was this bookie held when the job was planned?"""
+        if bookie in self.held:
+            return True
+        return self.strangers_held and all(one.id != bookie for one in self.bookies)
 
 
 class RepairTask:
@@ -148,23 +156,23 @@ class RepairTask:
         """Take in an attempt; give the rows of a ledger that has had its last turn."""
         if attempt.spread:
             return [repair_rows.of_spread(ledger_id)]
-        held = {
-            bookie
+        held_since = any(
+            not self._plan.held_before(bookie)
             for one in attempt.obstacles
             if one.trouble is RepairTrouble.HELD
             for bookie in one.bookies
-        }
+        )
         met = MetNow(
             troubles={one.trouble for one in attempt.obstacles},
             again=attempt.again,
-            held_before=held <= self._plan.held,
+            held_before=not held_since,
         )
         match self._turns.came(ledger_id, met, self._loop.time()):
             case Verdict.DONE:
                 self._done.append(ledger_id)
                 return [repair_rows.of_done(ledger_id)]
             case Verdict.LATER:
-                self._is_held = self._is_held or bool(held - self._plan.held)
+                self._is_held = self._is_held or held_since
                 return []
             case Verdict.LEFT:
                 if attempt.again:

@@ -31,6 +31,8 @@ class RepairHolds:
     concerned: frozenset[BookieId]
     #: Of all bookies: those whose copies may not be made again.
     held: Mapping[BookieId, Held]
+    #: What holds a bookie whose zone is unknown: any hold does.
+    anywhere: Held | None
 
     @property
     def permitted(self) -> frozenset[BookieId]:
@@ -70,7 +72,8 @@ def now(view: View) -> RepairHolds:
         for bookie in sorted(every)
         if (found := view.what_holds_anew(bookie)) is not None
     }
-    return RepairHolds(lost=lost, concerned=lost or every, held=held)
+    anywhere = view.what_holds(None)
+    return RepairHolds(lost=lost, concerned=lost or every, held=held, anywhere=anywhere)
 
 
 def first(view: View, bookies: Collection[BookieId]) -> Held | None:

@@ -96,7 +96,7 @@ class RepairTurns:
             return Verdict.DONE
         waiting = self._waiting.setdefault((ledger_id, trouble), _Waiting(now_s))
         since_s = now_s - waiting.first_s
-        pause_s: float | None = _PAUSE_S
+        pause_s = _PAUSE_S
         if trouble is None:
             left = since_s >= self._claim_wait_s
         elif trouble is RepairTrouble.HELD:
