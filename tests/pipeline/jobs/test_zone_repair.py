@@ -4,16 +4,19 @@ import asyncio
 import dataclasses
 import pickle
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 
 import pytest
 from pyspark.sql.types import StructType
 
 from tests.pipeline import gates
+from tests.pipeline.gates import OpenGates
 from tests.replication.decisions.test_what_if import ledger
 from zonekeeper import pipeline
-from zonekeeper.metadata.cluster.cluster import open_cluster
+from zonekeeper.metadata.bookies import cookie_store
+from zonekeeper.metadata.cluster.cluster import Cluster, open_cluster
 from zonekeeper.metadata.formats import cookies
+from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.ledgers import ledgers, underreplication
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.pipeline.jobs import command_line, zone_repair
@@ -21,29 +24,68 @@ from zonekeeper.pipeline.jobs.repair_task import RepairPlan
 from zonekeeper.pipeline.jobs.zone_repair import MarkedPartition, RepairReader, ZoneRepairSource
 from zonekeeper.pipeline.planning import id_ranges, job_options, worker_repairer
 from zonekeeper.pipeline.reports import fault_rows, repair_rows
-from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.placement.base.ids import BookieId, LedgerId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
 
 IDS = [0, 1, 2, 9_999, 10_000, 2**31 - 1, 2**63 - 1]
 NAMES = [part.split()[0] for part in fault_rows.COLUMNS.split(", ")]
 
 
 @pytest.fixture
-def address(pipeline_root: str) -> Iterator[str]:
-    """A root with open gates and marked ledgers, and one ledger that is not marked."""
+def filled(pipeline_root: str) -> str:
+    """A root with marked ledgers, and one ledger that is not marked."""
 
-    async def filled() -> None:
-        store = await open_store(pipeline_root, must_exist=True)
-        cluster = await open_cluster(store)
+    async def fill(cluster: Cluster) -> None:
         for one in [*IDS, 77]:
             metadata = dataclasses.replace(ledger("a-0", "b-0", "c-0"), create_token=7)
             await ledgers.create(cluster, metadata, ledger_id=LedgerId(one))
         for one in IDS:
             await underreplication.mark(cluster, LedgerId(one), [BookieId("c-0")], at_ms=1)
-        await store.close()
 
-    asyncio.run(filled())
-    with gates.opened(pipeline_root):
-        yield pipeline_root
+    changed(pipeline_root, fill)
+    return pipeline_root
+
+
+@pytest.fixture
+def gate(filled: str) -> Iterator[OpenGates]:
+    with gates.opened(filled) as opened:
+        yield opened
+
+
+@pytest.fixture
+def address(filled: str, gate: OpenGates) -> str:
+    """The root, with gates that are open."""
+    return filled
+
+
+@pytest.fixture
+def with_a_loss(address: str) -> str:
+    """The root with the bookie that the marks name, which is away."""
+    where = Location(ZoneName("c"), UpgradeDomain("ud-0"))
+
+    async def lose(cluster: Cluster) -> None:
+        cookie = Cookie(
+            bookie=BookieId("c-0"),
+            journal_dirs=("/j",),
+            ledger_dirs=("/l",),
+            instance=cluster.instance,
+            location=where,
+        )
+        await cookie_store.create(cluster, cookie)
+
+    changed(address, lose)
+    return address
+
+
+def changed(address: str, change: Callable[[Cluster], Coroutine[None, None, None]]) -> None:
+    async def work() -> None:
+        store = await open_store(address, must_exist=True)
+        try:
+            await change(await open_cluster(store))
+        finally:
+            await store.close()
+
+    asyncio.run(work())
 
 
 def planned(address: str, **options: str) -> RepairReader:
@@ -171,7 +213,38 @@ def test_what_is_marked_when_the_job_has_ended_is_left(address: str) -> None:
     )
 
 
-def test_the_driver_says_what_the_job_waits_for(pipeline_root: str, address: str) -> None:
-    options = job_options.parse({"metadata": pipeline_root}, job_options.EVERY_JOB)
+def test_while_the_zone_is_held_the_preflight_is_shown_and_the_job_is_refused(
+    with_a_loss: str, gate: OpenGates, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate.hold("c")
+    with pytest.raises(pipeline.NotRead, match="because repair is held: zone c is held"):
+        planned(with_a_loss)
+    prices = ("--price-per-gb", "1", "--currency", "EUR", "--price-as-of", "2026-11-27")
+    words = ["zone-repair", "--metadata", with_a_loss, *prices, "--price-source", "the list"]
+    for more in ([], ["--dry-run"]):
+        assert command_line.main([*words, *more]) == command_line.NOT_DONE
+        told = capsys.readouterr()
+        marked, lost, copied, *others = told.out.splitlines()
+        assert marked == f"marked for repair: {len(IDS)} ledgers"
+        assert lost == "lost: c-0"
+        assert copied.startswith("to be copied: ")
+        assert copied.endswith(" EUR (the list, 2026-11-27)")
+        assert f"held: {len(IDS)} ledgers are left" in others
+        assert told.err.startswith("Error: nothing was read or copied, because repair is held: ")
+    gate.open("c")
+    (only,) = planned(with_a_loss).partitions()
+    assert [one for first, last in only.value for one in range(first, last + 1)] == IDS
+
+
+def test_a_loss_that_is_not_marked_is_something_that_is_left(
+    with_a_loss: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["zone-repair", "--metadata", with_a_loss, "--dry-run", "--ledgers", "77"]
+    assert command_line.main(words) == command_line.FOUND
+    assert "not marked: no mark names c-0" in capsys.readouterr().out
+
+
+def test_the_driver_says_nothing_while_nothing_holds(address: str) -> None:
+    options = job_options.parse({"metadata": address}, job_options.EVERY_JOB)
     with zone_repair.held(options) as asked:
         assert asked() is None

@@ -6,6 +6,7 @@ from tests.replication.repair_lab import Bench, played
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.bookies.bookie_records import Mark
 from zonekeeper.pipeline.planning import repair_holds
+from zonekeeper.pipeline.planning.repair_holds import LaterHolds
 from zonekeeper.pipeline.planning.worker_view import WatchedView
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.zones.losses import HeldBy
@@ -98,3 +99,25 @@ async def test_a_hold_is_waited_for_and_its_end_is_seen(bench: Bench) -> None:
     await waiting
     await bench.hold("b")
     await repair_holds.until_permitted(watched, ZONE_C)
+
+
+@played()
+async def test_the_driver_tells_only_holds_that_came_after_the_job_had_begun(bench: Bench) -> None:
+    other = BookieId("bk-b-0")
+    await bench.lose(*ZONE_C, other)
+    await bench.hold("b")
+    later, view = LaterHolds(), View(bench.cluster)
+    following = bench.tasks.create_task(view.follow())
+    await view.known()
+    assert later.look(view) is None, "nothing is known of it yet"
+    await repair_holds.seen(view)
+    assert later.look(view) is None, "zone b was held before"
+    await bench.gates.hold("c")
+    await bench.until(lambda: later.look(view) is not None)
+    held = later.look(view)
+    assert held is not None
+    assert "zone c is held" in held.text
+    await bench.gates.open("c")
+    await bench.until(lambda: later.look(view) is None)
+    following.cancel()
+    await asyncio.wait([following])

@@ -40,9 +40,8 @@ from zonekeeper.pipeline.planning.repair_holds import RepairHolds
 from zonekeeper.pipeline.reports import fault_rows, repair_preflight, repair_rows
 from zonekeeper.pipeline.reports.repair_preflight import RepairPreflight
 from zonekeeper.pipeline.reports.report_page import size
-from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.zones.losses import Held
-from zonekeeper.replication.view.view import View
 
 #: An outcome has at most so many lines about what is left.
 LEFT_SHOWN = 100
@@ -258,14 +257,5 @@ def outcome(frame: DataFrame) -> JobOutcome:
 @contextmanager
 def held(options: JobOptions) -> Iterator[Callable[[], Held | None]]:
     """Give a function that says what the job waits for now; None: for nothing."""
-    waited_for: list[frozenset[BookieId]] = []
-
-    def look(view: View) -> Held | None:
-        if not waited_for:
-            if repair_holds.unknown(view) is not None:
-                return None  # the driver has just begun to look
-            waited_for.append(repair_holds.now(view).permitted)
-        return repair_holds.first(view, waited_for[0])
-
-    with replica_audit.watching(options, look) as asked:
+    with replica_audit.watching(options, repair_holds.LaterHolds().look) as asked:
         yield asked

@@ -88,6 +88,22 @@ def unknown(view: View) -> Held | None:
     return next((held for held in every if held is not None and held.by in quiet.UNKNOWN), None)
 
 
+class LaterHolds:
+    """What a repair waits for, as its driver sees it: holds that came after it had begun."""
+
+    def __init__(self) -> None:
+        #: None: the driver has just begun to look.
+        self._permitted: frozenset[BookieId] | None = None
+
+    def look(self, view: View) -> Held | None:
+        """Give what holds now and did not at the first look that knew; None: nothing."""
+        if self._permitted is None:
+            if unknown(view) is not None:
+                return None
+            self._permitted = now(view).permitted
+        return first(view, self._permitted)
+
+
 async def until_permitted(watched: WatchedView, bookies: Collection[BookieId]) -> None:
     """Wait until none of some bookies is held; raises ``ClientEnded`` as ``quiet`` does."""
     await quiet.until_over(watched, lambda: first(watched.view, bookies))
