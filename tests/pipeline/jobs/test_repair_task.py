@@ -42,7 +42,7 @@ class Task:
             bookies=tuple(at.view.topology),
             ranges=(),
             held=frozenset(holds.held),
-            strangers_held=holds.anywhere is not None,
+            unresolved_held=holds.anywhere is not None,
             permitted=holds.permitted,
             share_bytes_per_second=rate,
         )

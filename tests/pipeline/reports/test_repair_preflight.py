@@ -37,7 +37,7 @@ COUNTED = Preflight(
     bytes_per_second=None,
 )
 FOUND = RepairPreflight(
-    marked=300, held=0, doubted=0, strange=0, spread=0, unmarked=(), holds={}, counted=COUNTED
+    marked=300, held=0, doubted=0, unresolved=0, spread=0, unmarked=(), holds={}, counted=COUNTED
 )
 PRICES = Prices(per_gb=Fraction(2, 100), currency="EUR", as_of="2026-11-27", source="the list")
 
@@ -69,7 +69,7 @@ def test_what_is_not_copied_is_said_beside_it() -> None:
         FOUND,
         held=7,
         doubted=5,
-        strange=6,
+        unresolved=6,
         spread=4,
         unmarked=(BookieId("c-2"),),
         holds={BookieId("b-1"): "zone b is held", BookieId("b-0"): "zone b is held"},

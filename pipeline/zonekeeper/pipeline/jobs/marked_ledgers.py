@@ -109,7 +109,7 @@ async def measure(
         marked=seen.marked,
         held=seen.held,
         doubted=seen.doubted,
-        strange=seen.strange,
+        unresolved=seen.unresolved,
         spread=seen.spread,
         unmarked=tuple(sorted(copied - seen.named)),
         holds={bookie: held.text for bookie, held in holds.held.items() if bookie in holds.lost},
@@ -131,7 +131,7 @@ class _Seen:
     marked: int = 0
     held: int = 0
     doubted: int = 0
-    strange: int = 0
+    unresolved: int = 0
     spread: int = 0
     named: set[BookieId] = field(default_factory=set)
 
@@ -158,7 +158,7 @@ class _Seen:
                 return
         known = [self.topology.get(one) for one in mark.replicas]
         self.doubted += any(one is not None and one.readable for one in known)
-        self.strange += None in known
+        self.unresolved += None in known
         if isinstance(ledger, UnreadableError):
             self.tally.unreadable()
         else:

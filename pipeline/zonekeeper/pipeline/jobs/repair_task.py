@@ -40,7 +40,7 @@ class RepairPlan(Plan):
     #: The bookies that were held when the job was planned: the job does not wait for them.
     held: frozenset[BookieId]
     #: Was a bookie that has no cookie held then? Its zone is unknown, so any hold is its own.
-    strangers_held: bool
+    unresolved_held: bool
     #: The bookies whose holds are waited for.
     permitted: frozenset[BookieId]
     #: A task's share of the job's rate; 0: no limit but that of the policy.
@@ -50,7 +50,7 @@ class RepairPlan(Plan):
         """Was this bookie held when the job was planned?"""
         if bookie in self.held:
             return True
-        return self.strangers_held and all(one.id != bookie for one in self.bookies)
+        return self.unresolved_held and all(one.id != bookie for one in self.bookies)
 
 
 class RepairTask:

@@ -88,7 +88,7 @@ class ZoneRepairSource(JobSource):
             bookies=tuple(client.bookies.topology),
             ranges=(),
             held=frozenset(holds.held),
-            strangers_held=holds.anywhere is not None,
+            unresolved_held=holds.anywhere is not None,
             permitted=holds.permitted,
             share_bytes_per_second=replica_audit.share_of(wanted.bytes_per_second, tasks),
         )

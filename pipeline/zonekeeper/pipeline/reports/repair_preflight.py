@@ -28,8 +28,8 @@ class RepairPreflight:
     held: int
     #: ``doubted <= marked``: those with a copy on a registered bookie that is looked at.
     doubted: int
-    #: ``strange <= marked``: those whose mark names a bookie that has no cookie.
-    strange: int
+    #: ``unresolved <= marked``: those whose mark names a bookie that has no cookie.
+    unresolved: int
     #: Ledgers whose mark asks only for a better spread.
     spread: int
     #: Lost bookies that no mark names, and that are not written off.
@@ -75,8 +75,8 @@ def _copied(counted: Preflight, prices: Prices | None) -> Iterator[str]:
 def _left(found: RepairPreflight) -> Iterator[str]:
     if unreadable := found.counted.work.unreadable:
         yield f"unreadable: {unreadable} ledgers, or their marks; they are left"
-    if found.strange:
-        yield f"not in these figures: copies of {found.strange} ledgers on bookies without a cookie"
+    if found.unresolved:
+        yield f"not in these figures: copies of {found.unresolved} ledgers on bookies without a cookie"
     if found.spread:
         yield f"left to autorecovery: {found.spread} ledgers are only to be spread better"
     if found.held:
