@@ -9,6 +9,7 @@ the same ledgers. So it audits also those that its predecessor finished before i
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from zonekeeper.metadata.formats.malformed import UnreadableError
@@ -21,6 +22,7 @@ from zonekeeper.pipeline.planning.worker_repairer import WorkerRepairer
 from zonekeeper.pipeline.planning.worker_view import WatchedView
 from zonekeeper.pipeline.reports import fault_rows, repair_rows
 from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.replication.repair.ledger_repair import Obstacle
 from zonekeeper.replication.repair.repair_metrics import RepairTrouble
 from zonekeeper.replication.repair.repairing import Attempt
 from zonekeeper.replication.view import listing
@@ -125,7 +127,7 @@ class RepairTask:
         for ledger_id in self._done:
             try:
                 stored = await listing.until_done(
-                    lambda one=ledger_id: ledgers.read(self._repairer.cluster, one, sync=True),
+                    partial(ledgers.read, self._repairer.cluster, ledger_id, sync=True),
                     f"reading ledger {ledger_id}",
                 )
             except UnreadableError as error:
@@ -180,8 +182,14 @@ class RepairTask:
                 return [
                     repair_rows.of_obstacle(ledger_id, bookie, one.trouble.value, one.text)
                     for one in attempt.obstacles
-                    for bookie in (sorted(one.bookies) or [None])
+                    for bookie in _named(one)
                 ]
 
     async def _permitted(self) -> None:
         await repair_holds.until_permitted(self._watched, self._plan.permitted)
+
+
+def _named(obstacle: Obstacle) -> list[BookieId | None]:
+    """Give the bookies of an obstacle; None: it is in the way of the whole ledger."""
+    found: list[BookieId | None] = [*sorted(obstacle.bookies)]
+    return found or [None]
