@@ -76,7 +76,8 @@ def _left(found: RepairPreflight) -> Iterator[str]:
     if unreadable := found.counted.work.unreadable:
         yield f"unreadable: {unreadable} ledgers, or their marks; they are left"
     if found.unresolved:
-        yield f"not in these figures: copies of {found.unresolved} ledgers on bookies without a cookie"
+        count = found.unresolved
+        yield f"not in these figures: copies of {count} ledgers on bookies without a cookie"
     if found.spread:
         yield f"left to autorecovery: {found.spread} ledgers are only to be spread better"
     if found.held:
