@@ -11,7 +11,7 @@ from zonekeeper.metadata.store.background import alongside
 from zonekeeper.metadata.stores.opening import open_store
 
 #: So often the counters move; a process sees that zones are watched after two of these.
-EVERY_S = 0.2
+EVERY_S = 0.5
 
 
 class OpenGates:

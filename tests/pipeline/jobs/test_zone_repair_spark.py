@@ -26,7 +26,7 @@ from zonekeeper.shell.local.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.spark
 
-LEDGERS, ENTRIES, SIZE = 240, 10, 500
+LEDGERS, ENTRIES, SIZE = 200, 10, 500
 LIMIT_S = 60
 
 
