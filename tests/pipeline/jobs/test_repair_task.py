@@ -288,7 +288,7 @@ async def test_a_task_copies_and_reads_at_its_share_of_the_rate(at: Bench) -> No
 @played()
 async def test_a_task_whose_view_has_ended_ends_and_gives_its_claims_back(at: Bench) -> None:
     written = await marked_in(at, 12)
-    task = Task(at, [one.ledger_id for one in written])
+    task = Task(at, [one.ledger_id for one in written], rate=100)
     checks = 0
 
     def check() -> None:
@@ -301,6 +301,8 @@ async def test_a_task_whose_view_has_ended_ends_and_gives_its_claims_back(at: Be
     with pytest.raises(ClientEnded):
         await drained(task.task.repaired())
     assert await at.claimed() == []
+    left = [one for one in written if await at.marked(one.ledger_id) is not None]
+    assert len(left) >= 12 - 3, "what was under way has stopped"
     await Task(at, [one.ledger_id for one in written]).run()
     await all_whole(at, written)
 

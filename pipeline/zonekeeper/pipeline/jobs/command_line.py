@@ -254,7 +254,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m zonekeeper.pipeline",
         description="Jobs over a whole cluster, on Spark.",
-        epilog="Exit codes: 0 nothing was found or is left, 1 something was, 2 it could not be done.",
+        epilog="Exit codes: 0 nothing was found, or is left; 1 something was; "
+        "2 it could not be done.",
     )
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB", parser_class=_Parser)
     for job in JOBS:
