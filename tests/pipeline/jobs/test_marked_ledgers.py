@@ -63,10 +63,13 @@ async def test_what_is_held_is_not_copied_unless_all_is_refused(at: Bench) -> No
     found = await measured(at)
     assert (found.marked, found.held, found.counted.work.ledgers) == (3, 1, 2)
     assert set(found.holds) == {elsewhere}
+    assert found.counted.bookies
+    assert set(found.counted.bookies) <= set(ZONE_C), "its copies are not among those to be made"
     await at.hold("c")
     refused = await measured(at)
     assert (refused.marked, refused.held) == (3, 3)
     assert refused.counted.work.ledgers == len(ids) + 1, "what a release would let through"
+    assert elsewhere in refused.counted.bookies
     assert set(refused.holds) == {*ZONE_C, elsewhere}
 
 
