@@ -67,11 +67,11 @@ class Gates:
         self._held: set[str] = set()
         self._evaluation = 0
 
-    async def run(self) -> None:
+    async def run(self, every_s: float = 5) -> None:
         """Let the counters move."""
         while True:
             await self._write()
-            await asyncio.sleep(5)
+            await asyncio.sleep(every_s)
 
     def written_by(self, cluster: Cluster) -> None:
         """Write in another session from now on, as a zone watch elsewhere does."""

@@ -31,7 +31,10 @@ def row_of_job(setting: Setting) -> str:
     return f"| `--{setting.name}` | {setting.what_else or ''} | {setting.help} |"
 
 
-OF_JOBS = (*of_jobs.EVERY_JOB, *of_jobs.OF_READING, *of_jobs.PRICES)
+OF_JOBS = (
+    *(*of_jobs.EVERY_JOB, *of_jobs.OF_READING, *of_jobs.PRICES),
+    *(of_jobs.OF_REPAIR[0], of_jobs.DRY_RUN),
+)
 PAGES = [
     ("bookie.md", [row(one) for one in of_bookie.SETTINGS]),
     ("zones.md", [row(one) for one in of_autorecovery.SETTINGS]),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from zonekeeper.pipeline.base.one_line import NotRead, NotWritten
     from zonekeeper.pipeline.jobs.placement_audit import placement_audit
     from zonekeeper.pipeline.jobs.replica_audit import replica_audit
+    from zonekeeper.pipeline.jobs.zone_repair import zone_repair
     from zonekeeper.pipeline.jobs.zone_report import zone_report
     from zonekeeper.pipeline.source.data_source import LedgerSource
 
@@ -21,6 +22,7 @@ __all__ = (
     "NotWritten",
     "placement_audit",
     "replica_audit",
+    "zone_repair",
     "zone_report",
 )
 
@@ -30,6 +32,7 @@ _HOMES: Final = {
     "NotWritten": "zonekeeper.pipeline.base.one_line",
     "placement_audit": "zonekeeper.pipeline.jobs.placement_audit",
     "replica_audit": "zonekeeper.pipeline.jobs.replica_audit",
+    "zone_repair": "zonekeeper.pipeline.jobs.zone_repair",
     "zone_report": "zonekeeper.pipeline.jobs.zone_report",
 }
 

@@ -53,7 +53,7 @@ def plan_of(world: CheckWorld) -> Plan:
 
 def reading(world: CheckWorld) -> CopiesReading:
     watched = WatchedView(world.view, lambda: None)
-    return CopiesReading(world.client, watched, plan_of(world))
+    return CopiesReading.of_plan(world.client, watched, plan_of(world))
 
 
 async def found(world: CheckWorld, ledger: StoredLedger) -> list[tuple[object, ...]]:
@@ -253,7 +253,7 @@ async def test_a_task_reads_at_its_share_of_the_rate(world: CheckWorld) -> None:
         options=JobOptions(metadata="zk://h/l", wanted=wanted, bytes_per_second=rate),
         ranges=((wanted,),) * 4,
     )
-    slow = CopiesReading(world.client, WatchedView(world.view, lambda: None), plan)
+    slow = CopiesReading.of_plan(world.client, WatchedView(world.view, lambda: None), plan)
     began_s = now_s()
     await slow.found(ledger)
     # 400 s for all of it. One reply of each bookie may go before the rate is kept, and the last

@@ -6,7 +6,6 @@ an event log or an offset. Certificates that are renewed on the executors are us
 connections.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -100,23 +99,33 @@ class ConnectionOptions:
 
 def given(texts: OptionTexts) -> ConnectionOptions:
     """Read the options of a connection; the caller calls ``texts.check`` before it uses them."""
-    texts.require("metadata", '.option("metadata", "zk://host:2181/ledgers")')
-    metadata = texts.text("metadata") or ""
-    if metadata:
-        try:
-            uri.parse(metadata)
-        except BadStoreUriError as error:
-            fix = "write the address that the bookies have"
-            texts.wrong("metadata", "cannot be used", str(error), fix)
-    files: Mapping[str, str | None] = {name: texts.text(name) for name in _TLS}
-    missing = [name for name in _TLS if name not in texts]
-    if 0 < len(missing) < len(_TLS):
-        rule = "is required: authority, certificate and key make TLS only together"
-        texts.wrong(missing[0], "not given", rule, "give all three, or none")
-    authority, certificate, key = (Path(files[name] or "") for name in _TLS)
     return ConnectionOptions(
-        metadata=metadata,
+        metadata=address(texts, '.option("metadata", "zk://host:2181/ledgers")'),
         password_file=texts.text("passwordFile"),
-        tls=None if missing else TlsFiles(authority=authority, certificate=certificate, key=key),
+        tls=tls_files(texts, _TLS),
         zone=texts.text("zone"),
     )
+
+
+def address(texts: OptionTexts, example: str) -> str:
+    """Read the address of the metadata store; ``example`` shows how the option is given."""
+    texts.require(METADATA.name, example)
+    text = texts.text(METADATA.name) or ""
+    if text:
+        try:
+            uri.parse(text)
+        except BadStoreUriError as error:
+            fix = "write the address that the bookies have"
+            texts.wrong(METADATA.name, "cannot be used", str(error), fix)
+    return text
+
+
+def tls_files(texts: OptionTexts, names: tuple[str, str, str]) -> TlsFiles | None:
+    """Read the names of the files of authority, certificate and key, under these names."""
+    files = [texts.text(name) for name in names]
+    missing = [name for name in names if name not in texts]
+    if 0 < len(missing) < len(names):
+        rule = "is required: authority, certificate and key make TLS only together"
+        texts.wrong(missing[0], "not given", rule, "give all three, or none")
+    authority, certificate, key = (Path(file or "") for file in files)
+    return None if missing else TlsFiles(authority=authority, certificate=certificate, key=key)

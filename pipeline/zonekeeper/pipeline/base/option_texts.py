@@ -1,9 +1,10 @@
 """Options as Spark gives them: texts under names in any case, read once, all faults named at once.
 
 A reader of options takes the texts that it knows from here. What is wrong is kept as a problem, and
-the reading goes on; ``check`` raises all of them together. No problem shows a text of an option
-that could be a secret: options name files of secrets, and a refused name may be one of an old
-option that held the secret itself.
+the reading goes on; ``check`` raises all of them together. A problem spells the option as the place
+where it was given: sources write ``tlsKey``, commands ``--tls-key``. No problem shows a text of an
+option that could be a secret: options name files of secrets, and a refused name may be one of an
+old option that held the secret itself.
 """
 
 import difflib
@@ -32,11 +33,21 @@ _NOT_HERE: Final = (
 class OptionTexts:
     """The texts of the options of one table of settings, and what is wrong with them."""
 
-    def __init__(self, given: Mapping[str, str], settings: Iterable[Setting]) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, str],
+        settings: Iterable[Setting],
+        *,
+        spelled: Callable[[str], str] = str,
+        of: str = "zonekeeper",
+    ) -> None:
+        """``spelled`` spells a name for people; ``of`` says to them whose options these are."""
+        self.spelled = spelled
+        self._rule = f"is no option of {of}"
         names = tuple(setting.name for setting in settings)
         known = {name.lower(): name for name in names}
         self.problems = [
-            _unknown(name, names) for name in sorted(given) if name.lower() not in known
+            self._unknown(name, names) for name in sorted(given) if name.lower() not in known
         ]
         self._texts = {
             known[name.lower()]: text for name, text in given.items() if name.lower() in known
@@ -47,7 +58,7 @@ class OptionTexts:
 
     def wrong(self, name: str, shown: str, rule: str, fix: str) -> None:
         """Keep a problem."""
-        self.problems.append(Problem(name, shown, rule, fix))
+        self.problems.append(Problem(self.spelled(name), shown, rule, fix))
 
     def text(self, name: str) -> str | None:
         """Give a text that may be anything but empty; None: it was not given, or is wrong."""
@@ -84,6 +95,13 @@ class OptionTexts:
             self.wrong(name, fields.shown(text), rule, fix)
             return None
 
+    def yes(self, name: str) -> bool:
+        """Say whether an option was given as yes; no is what it is otherwise."""
+        text = self._texts.get(name, "no")
+        if text not in ("yes", "no"):
+            self.wrong(name, fields.shown(text), "must be yes or no", "write yes, or leave it out")
+        return text == "yes"
+
     def require(self, name: str, example: str) -> None:
         """Keep a problem unless an option was given."""
         if name not in self:
@@ -94,18 +112,22 @@ class OptionTexts:
         if self.problems:
             raise InvalidFieldsError(self.problems)
 
+    def _unknown(self, name: str, names: tuple[str, ...]) -> Problem:
+        instead = _SECRETS.get(name.lower())
+        if instead is not None and instead in names:
+            fix = _NOT_HERE.format(self.spelled(instead))
+            return Problem(name, "not shown", self._rule, fix)
+        near = difflib.get_close_matches(name, names, 1)
+        fix = (
+            f"did you mean {self.spelled(near[0])}?"
+            if near
+            else f"there are {', '.join(map(self.spelled, names))}"
+        )
+        return Problem(self.spelled(name), "unknown", self._rule, fix)
+
 
 def whole(text: str) -> int | None:
     """Give a number of decimal digits; None: the text is none, or too long for any id."""
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
         return int(text)
     return None
-
-
-def _unknown(name: str, names: tuple[str, ...]) -> Problem:
-    instead = _SECRETS.get(name.lower())
-    if instead is not None and instead in names:
-        return Problem(name, "not shown", "is no option of zonekeeper", _NOT_HERE.format(instead))
-    near = difflib.get_close_matches(name, names, 1)
-    fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-    return Problem(name, "unknown", "is no option of zonekeeper", fix)

@@ -1,1 +1,1 @@
-"""Jobs over a whole cluster: audits and reports, as DataFrames and as commands."""
+"""Jobs over a whole cluster: audits, reports and repair, as DataFrames and as commands."""

@@ -1,7 +1,7 @@
 """``python -m zonekeeper.pipeline JOB``: a job as a command.
 
 ====  ==============================================================================
-   0  the job was done, and found nothing
+   0  the job was done, and found nothing; of a repair: and nothing is left
    1  the job was done, and found something: its lines say what
    2  the job could not be done: wrong options, no Java, no cluster, a failed task
  130  the command was interrupted
@@ -32,10 +32,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from zonekeeper.pipeline.base import one_line
-from zonekeeper.pipeline.jobs import placement_audit, replica_audit, zone_report
+from zonekeeper.pipeline.jobs import placement_audit, replica_audit, zone_repair, zone_report
 from zonekeeper.pipeline.planning import job_options, job_output, job_progress, job_source
 from zonekeeper.pipeline.planning.job_options import JobOptions
-from zonekeeper.pipeline.planning.job_outcome import JobOutcome
+from zonekeeper.pipeline.planning.job_outcome import JobAhead, JobOutcome
 from zonekeeper.pipeline.planning.job_progress import JobProgress
 from zonekeeper.placement.base.settings import Setting
 from zonekeeper.placement.base.troubles import Refusal, Trouble
@@ -81,6 +81,12 @@ class PipelineJob:
     page: Callable[[DataFrame, str, JobOptions], str] | None = None
     #: For a job that waits: says for what.
     held: Callable[[JobOptions], AbstractContextManager[Waiting]] = lambda _: nullcontext(_nothing)
+    #: Settings that are the command's own: the job itself does not know them.
+    of_command: tuple[Setting, ...] = ()
+    #: Looks before the job begins; its second parameter takes lines of progress.
+    before: Callable[[JobOptions, Callable[[str], None]], JobAhead] | None = None
+    #: Looks once more when the job has ended.
+    after: Callable[[JobOptions], JobOutcome] | None = None
 
 
 JOBS: Final = (
@@ -108,6 +114,18 @@ JOBS: Final = (
         outcome=zone_report.outcome,
         endings=(*job_output.TABLES, job_output.HTML),
         page=zone_report.page,
+    ),
+    PipelineJob(
+        name="zone-repair",
+        help="Copy again what the auditor has marked, as far as the gates permit, and audit it.",
+        settings=zone_repair.ZoneRepairSource.SETTINGS,
+        frame=zone_repair.everything,
+        outcome=zone_repair.outcome,
+        kept=zone_repair.without_sums,
+        held=zone_repair.held,
+        of_command=(*job_options.PRICES, job_options.DRY_RUN),
+        before=zone_repair.before,
+        after=zone_repair.after,
     ),
 )
 
@@ -152,7 +170,7 @@ def _run(words: Sequence[str]) -> int:
     master, quiet, outputs = given.pop("master"), given.pop("quiet"), given.pop("output")
     log_level = given.pop("log_level")
     texts = {name.replace("_", "-"): text for name, text in given.items() if text is not None}
-    options = job_options.parse(texts, job.settings)
+    options = job_options.parse(texts, job.settings + job.of_command)
     job_output.check_apart(outputs)
     for path in outputs:
         job_output.ending(path, job.endings)
@@ -161,6 +179,9 @@ def _run(words: Sequence[str]) -> int:
     check_java(os.environ)
     with job_source.connected(options):
         pass  # a cluster that is away, or has no policy, is told now, in one line
+    ahead = None if job.before is None else _ahead(job.before, options, quiet=quiet)
+    if ahead is not None and ahead.ends:
+        return FOUND if ahead.found else NOTHING
     spark = _session(job.name, master, log_level)
     try:
         for path in outputs:
@@ -171,8 +192,35 @@ def _run(words: Sequence[str]) -> int:
             outcome = _done(spark, job, options, texts, outputs, watched)
     finally:
         spark.stop()
-    sys.stdout.write("".join(f"{line}\n" for line in outcome.lines))
-    return FOUND if outcome.found else NOTHING
+    _say(outcome.lines)
+    later = JobOutcome(lines=(), found=False) if job.after is None else job.after(options)
+    _say(later.lines)
+    found = outcome.found or later.found or (ahead is not None and ahead.found)
+    return FOUND if found else NOTHING
+
+
+def _ahead(
+    before: Callable[[JobOptions, Callable[[str], None]], JobAhead],
+    options: JobOptions,
+    *,
+    quiet: bool,
+) -> JobAhead:
+    """Print what the job would do; raises its refusal."""
+
+    def tell(line: str) -> None:
+        if not quiet:
+            sys.stderr.write(f"{line}\n")
+
+    ahead = before(options, tell)
+    _say(ahead.lines)
+    if ahead.refusal is not None:
+        raise ahead.refusal
+    return ahead
+
+
+def _say(lines: Sequence[str]) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
 
 
 def _done(
@@ -183,7 +231,8 @@ def _done(
     outputs: Sequence[str],
     watched: AbstractContextManager[None],
 ) -> JobOutcome:
-    given = {job_options.of_python(name): text for name, text in texts.items()}
+    own = {setting.name for setting in job.of_command}
+    given = {job_options.of_python(name): text for name, text in texts.items() if name not in own}
     # The cluster is read once: rows are kept on the executors' disks until all is written.
     rows = job.frame(spark, **given).persist(StorageLevel.DISK_ONLY)
     with watched:
@@ -205,16 +254,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m zonekeeper.pipeline",
         description="Jobs over a whole cluster, on Spark.",
-        epilog="Exit codes: 0 nothing was found, 1 something was found, 2 it could not be done.",
+        epilog="Exit codes: 0 nothing was found, or is left; 1 something was; "
+        "2 it could not be done.",
     )
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB", parser_class=_Parser)
     for job in JOBS:
         one = jobs.add_parser(job.name, help=job.help, description=job.help, allow_abbrev=False)
-        for setting in job.settings:
+        for setting in job.settings + job.of_command:
             otherwise = f" [{setting.what_else}]" if setting.what_else else ""
+            is_yes = setting.shown_as == job_options.YES
             one.add_argument(
                 f"--{setting.name}",
                 metavar=setting.shown_as,
+                # A flag alone means yes.
+                nargs="?" if is_yes else None,
+                const=job_options.YES if is_yes else None,
                 help=f"{setting.help}{otherwise}".replace("%", "%%"),
             )
         one.add_argument(

@@ -6,7 +6,7 @@ still the same afterwards. If a repair has changed it, the ledger is read again;
 gone, nothing is found of it.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from typing import ClassVar, Final
 
@@ -74,7 +74,7 @@ class ReplicaAuditSource(JobSource):
     ) -> AsyncGenerator[list[Row], None]:
         """Give what was found in the ledgers of a task, and how much was read."""
         assert worker.watched is not None, "this job watches"
-        reading = CopiesReading(worker.client, worker.watched, plan)
+        reading = CopiesReading.of_plan(worker.client, worker.watched, plan)
         for first, last in ranges:
             count = 0
             entries, size_bytes = reading.so_far
@@ -95,14 +95,25 @@ class ReplicaAuditSource(JobSource):
 class CopiesReading:
     """Reads ledgers whole, one after the other, at a task's share of the job's rate."""
 
-    def __init__(self, client: Client, watched: WatchedView, plan: Plan) -> None:
+    def __init__(
+        self, client: Client, view: View, pace: BytePace, ready: Callable[[], Awaitable[None]]
+    ) -> None:
+        """``ready`` is waited for before each window of entries."""
         self._client = client
-        self._watched = watched
-        self._unwatched = plan.options.unwatched
+        self._ready = ready
         self._metrics = AuditorMetrics()
+        self._reader = ReplicaReader(view, client.bookies.pool, self._metrics, pace)
+
+    @classmethod
+    def of_plan(cls, client: Client, watched: WatchedView, plan: Plan) -> "CopiesReading":
+        """Read as a task of the audit does: at its share of the rate, while nothing holds."""
+        unwatched = plan.options.unwatched
         rate = share_of(plan.options.bytes_per_second, len(plan.ranges))
-        pool = client.bookies.pool
-        self._reader = ReplicaReader(watched.view, pool, self._metrics, BytePace(lambda: rate))
+
+        async def ready() -> None:
+            await quiet.until_quiet_ends(watched, unwatched=unwatched)
+
+        return cls(client, watched.view, BytePace(lambda: rate), ready)
 
     @property
     def so_far(self) -> tuple[int, int]:
@@ -153,9 +164,6 @@ class CopiesReading:
             f"reading ledger {ledger_id}",
         )
 
-    async def _ready(self) -> None:
-        await quiet.until_quiet_ends(self._watched, unwatched=self._unwatched)
-
 
 def share_of(bytes_per_second: int, tasks: int) -> int:
     """Give a task's share of the job's rate; 0: no limit.
@@ -193,14 +201,19 @@ def without_readings(frame: DataFrame) -> DataFrame:
 
 def everything(spark: SparkSession, **given: object) -> DataFrame:
     """Give the rows of ``replica_audit``, and those that say how much was read."""
-    if given.get("bytes_per_second") is not None and given.get("at_once") is None:
-        if not hasattr(spark, "sparkContext"):
-            raise BadJobError(
-                "at_once: not given: a Spark Connect client does not know how many tasks the "
-                "server runs at once; give it beside bytes_per_second"
-            )
-        given["at_once"] = spark.sparkContext.defaultParallelism
-    return job_source.frame(spark, ReplicaAuditSource, given)
+    return job_source.frame(spark, ReplicaAuditSource, with_at_once(spark, given))
+
+
+def with_at_once(spark: SparkSession, given: Mapping[str, object]) -> dict[str, object]:
+    """Complete the parameters of a job with a rate by how many tasks share it."""
+    if given.get("bytes_per_second") is None or given.get("at_once") is not None:
+        return dict(given)
+    if not hasattr(spark, "sparkContext"):
+        raise BadJobError(
+            "at_once: not given: a Spark Connect client does not know how many tasks the "
+            "server runs at once; give it beside bytes_per_second"
+        )
+    return {**given, "at_once": spark.sparkContext.defaultParallelism}
 
 
 def outcome(frame: DataFrame) -> JobOutcome:
@@ -234,19 +247,29 @@ def outcome(frame: DataFrame) -> JobOutcome:
 @contextmanager
 def held(options: JobOptions) -> Iterator[Callable[[], Held | None]]:
     """Give a function that says what the job waits for now; None: for nothing."""
+
+    def look(view: View) -> Held | None:
+        found = quiet.holds(view, unwatched=options.unwatched)
+        # That no evaluation was seen yet is no hold: the driver has just begun to look.
+        return None if found is None or found.by in quiet.UNKNOWN else found
+
+    with watching(options, look) as asked:
+        yield asked
+
+
+@contextmanager
+def watching(
+    options: JobOptions, look: Callable[[View], Held | None]
+) -> Iterator[Callable[[], Held | None]]:
+    """Give a function that looks at the driver's own view of the cluster."""
     with (
         job_source.connected(options) as kept,
         _followed(kept) as (view, calls),
     ):
 
-        def look() -> Held | None:
-            found = quiet.holds(view, unwatched=options.unwatched)
-            # That no evaluation was seen yet is no hold: the driver has just begun to look.
-            return None if found is None or found.by in quiet.UNKNOWN else found
-
         def asked() -> Held | None:
             try:
-                return calls.do_now(look)
+                return calls.do_now(lambda: look(view))
             except ClientError:
                 return None  # the store is away: the tasks wait for it, and say so
 

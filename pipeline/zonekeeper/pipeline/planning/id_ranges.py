@@ -6,7 +6,7 @@ are not there yet. Their limits follow from a listing of the ids that are there:
 would be more, every second limit is dropped, and ranges have twice as many ids from then on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from zonekeeper.placement.base.ids import LedgerId
@@ -53,6 +53,17 @@ class RangeCutter:
         starts = [self._wanted.first, *self._starts]
         ends = [LedgerId(start - 1) for start in self._starts]
         return list(map(IdRange, starts, [*ends, self._wanted.last]))
+
+
+def runs(ids: Iterable[LedgerId]) -> tuple[IdRange, ...]:
+    """Give ranges that have exactly these ids, which ascend."""
+    found: list[IdRange] = []
+    for one in ids:
+        if found and found[-1].last == one - 1:
+            found[-1] = IdRange(found[-1].first, one)
+        else:
+            found.append(IdRange(one, one))
+    return tuple(found)
 
 
 def deal(ranges: Sequence[IdRange], hands: int) -> list[tuple[IdRange, ...]]:

@@ -8,6 +8,7 @@ unless the person says that it may read unwatched.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -43,20 +44,24 @@ def counted(held: Held | None, *, unwatched: bool) -> Held | None:
 
 async def check_watched(view: View, *, unwatched: bool) -> None:
     """Raise ``NotWatchedError`` if no zone watch is seen at work; a real hold is no refusal."""
-    limit_s = _STEPS * longest_step_ms(view.policy.zone_watch) / 1_000
-    held = holds(view, unwatched=unwatched)
-    try:
-        async with asyncio.timeout(limit_s):
-            while held is not None and held.by in UNKNOWN:
-                await view.changed(view.looks)
-                held = holds(view, unwatched=unwatched)
-    except TimeoutError:
-        assert held is not None
+    held = await settled(view, lambda: holds(view, unwatched=unwatched))
+    if held is not None and held.by in UNKNOWN:
         raise NotWatchedError(
             f"no zone watch is at work ({held.text}), so an outage would not be noticed and the "
             "job would load bookies in it; start `zonekeeper autorecovery run`, or permit it with "
             "unwatched (--unwatched yes)"
-        ) from None
+        )
+
+
+async def settled(view: View, asked: Callable[[], Held | None]) -> Held | None:
+    """Give what holds, once a zone watch that is at work has been seen to evaluate."""
+    held = asked()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_STEPS * longest_step_ms(view.policy.zone_watch) / 1_000):
+            while held is not None and held.by in UNKNOWN:
+                await view.changed(view.looks)
+                held = asked()
+    return held
 
 
 async def until_quiet_ends(watched: WatchedView, *, unwatched: bool) -> None:
@@ -64,10 +69,15 @@ async def until_quiet_ends(watched: WatchedView, *, unwatched: bool) -> None:
 
     Raises ``ClientEnded`` if the view is not followed any more: Spark then runs the task again.
     """
+    await until_over(watched, lambda: holds(watched.view, unwatched=unwatched))
+
+
+async def until_over(watched: WatchedView, asked: Callable[[], Held | None]) -> None:
+    """Wait until ``asked`` gives no hold, as ``until_quiet_ends`` does."""
     told: str | None = None
     view = watched.view
     watched.check()
-    while (held := holds(view, unwatched=unwatched)) is not None:
+    while (held := asked()) is not None:
         if held.by != told:
             _logger.warning("nothing is read until this is over: %s: %s", held.by, held.text)
             told = held.by

@@ -79,7 +79,9 @@ class Repairer:
         name: BookieId,
         chance: Chance,
         metrics: RepairMetrics | None = None,
+        further_pace: BytePace | None = None,
     ) -> None:
+        """``further_pace`` is kept besides the policy's rates."""
         self.client = client
         self.view = view
         self.cluster = client.cluster
@@ -87,6 +89,7 @@ class Repairer:
         self.metrics = metrics or RepairMetrics()
         self.chance = chance
         self._pace = BytePace(lambda: view.policy.repair.bytes_per_second)
+        self._further = () if further_pace is None else (further_pace,)
         self._respread_pace = BytePace(lambda: view.policy.repair.respread_bytes_per_second)
         self._graces = Graces()
         self._lines = ObstacleLines()
@@ -304,7 +307,7 @@ class Repairer:
             ledger=ledger,
             reading=client.reading(ledger_id, ledger),
             bookies=client.bookies,
-            paces=paces,
+            paces=paces + self._further,
             metrics=self.metrics,
         )
         return LedgerRepair(ledger_id, client, self.view, copier, self.chance, self.metrics)
