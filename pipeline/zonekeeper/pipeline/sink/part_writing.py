@@ -13,7 +13,12 @@ from zonekeeper.client.base import boundary
 from zonekeeper.log.base.errors import BadBatch
 from zonekeeper.log.formats.messages import BadMessageError
 from zonekeeper.log.publishing.blocking_queries import BlockingQueryLogs
-from zonekeeper.log.publishing.partitions import BatchPart, IdlePartition, QueryBatch
+from zonekeeper.log.publishing.partitions import (
+    SMALL_BYTES_MAX,
+    BatchPart,
+    IdlePartition,
+    QueryBatch,
+)
 from zonekeeper.log.publishing.publishing import PublishedBatch
 from zonekeeper.log.publishing.query_logs import QueryLogs
 from zonekeeper.log.sessions import locating
@@ -45,11 +50,17 @@ async def _checked(kept: KeptClient, name: str) -> None:
 
 
 def written(
-    options: SinkOptions, of: QueryBatch, partition: int, batches: Iterable[RecordBatch]
+    options: SinkOptions,
+    of: QueryBatch,
+    partition: int,
+    batches: Iterable[RecordBatch],
+    *,
+    small_bytes: int = SMALL_BYTES_MAX,
 ) -> BatchPart:
     """Write the rows of one task as an attempt of its partition.
 
-    What fails leaves nothing in the log; its ledger is deleted at once where that is possible.
+    The rows of a copy have a column ``time``, and keep their times. What fails leaves nothing in
+    the log; its ledger is deleted at once where that is possible.
     """
     attempt = None
     row = 0
@@ -58,9 +69,10 @@ def written(
             if not batch.num_rows:
                 continue
             if attempt is None:
-                attempt = _queries(options).attempt(of, partition)
+                attempt = _queries(options).attempt(of, partition, small_bytes=small_bytes)
             try:
-                attempt.append_columns(sink_columns.columns(batch))
+                times = None if of.begins_at is None else sink_columns.times(batch)
+                attempt.append_columns(sink_columns.columns(batch), times)
             except BadMessageError as error:
                 raise BadMessageError(
                     f"partition {partition}, in rows {row} to {row + batch.num_rows - 1}: {error}"
