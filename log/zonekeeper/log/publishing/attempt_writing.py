@@ -71,14 +71,13 @@ class AttemptWriter:
         partition: int,
         wall_ms: Callable[[], int],
         *,
-        small_bytes: int = SMALL_BYTES_MAX,
+        small_bytes: int | None = None,
     ) -> None:
         """Nothing is asked or changed before the first message.
 
-        ``small_bytes``: a partition that is no larger makes no ledger. Parts without a ledger come
-        in behind all others of their batch.
+        ``small_bytes``: a partition that is no larger makes no ledger; None: ``SMALL_BYTES_MAX``.
+        Parts without a ledger come in behind all others of their batch.
         """
-        assert 0 <= small_bytes <= SMALL_BYTES_MAX
         log_queries.check_id("query", of.run.query)
         log_queries.check_id("run", of.run.run)
         if not 0 <= partition <= _PARTITION_MAX or of.batch < 0:
@@ -87,7 +86,7 @@ class AttemptWriter:
         self._of = of
         self._partition = partition
         self._wall_ms = wall_ms
-        self._small_bytes = small_bytes
+        self._small_bytes = SMALL_BYTES_MAX if small_bytes is None else small_bytes
         self._is_known = False
         self._is_over = False
         #: None: the log was not looked at yet.

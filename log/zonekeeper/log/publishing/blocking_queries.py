@@ -13,7 +13,7 @@ from zonekeeper.client.api.loop_thread import Calls
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.log.formats.batch_columns import MessageColumns
 from zonekeeper.log.formats.messages import LogMessage
-from zonekeeper.log.publishing import partitions, query_logs, retrying
+from zonekeeper.log.publishing import query_logs, retrying
 from zonekeeper.log.publishing.attempt_writing import AttemptWriter
 from zonekeeper.log.publishing.partitions import BatchPart, QueryBatch
 from zonekeeper.log.publishing.publishing import PublishedBatch
@@ -39,7 +39,7 @@ class BlockingQueryLogs(LoopObject):
         of: QueryBatch,
         partition: int,
         *,
-        small_bytes: int = partitions.SMALL_BYTES_MAX,
+        small_bytes: int | None = None,
     ) -> "BlockingAttempt":
         """Begin an attempt at a partition."""
         opened = self._logs.attempt(of, partition, small_bytes=small_bytes)
@@ -69,9 +69,7 @@ class BlockingAttempt(LoopObject):
         given = list(many)
         self._calls.do(lambda: self._attempt.append_many(given))
 
-    def append_columns(
-        self, columns: MessageColumns, times: Sequence[int] | None = None
-    ) -> None:
+    def append_columns(self, columns: MessageColumns, times: Sequence[int] | None = None) -> None:
         """Take messages in order, which come as columns."""
         self._calls.do(lambda: self._attempt.append_columns(columns, times))
 

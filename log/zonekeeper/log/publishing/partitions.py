@@ -33,6 +33,10 @@ SMALL_BYTES_MAX: Final = 256 << 10
 MANY_ATTEMPTS: Final = 100
 
 
+class CopyTaken(LogTaken):
+    """The log that is to be a copy has another writer, or had one; this query changes nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryBatch:
     """A batch of a query, in one run; a job is a query of one batch."""
@@ -162,7 +166,7 @@ def together(parts: Iterable[BatchPart | None]) -> WholeBatch | None:
 def check_copy(of: QueryBatch, record: LogRecord) -> None:
     """Hold that a batch which the log does not know may come in, if it is a copy.
 
-    Raises ``LogTaken`` if another program than the query wrote the log or may write it, and
+    Raises ``CopyTaken`` if another program than the query wrote the log or may write it, and
     ``BadBatch`` if the copy does not begin where the log ends.
     """
     if of.begins_at is None:
@@ -178,11 +182,11 @@ def check_copy(of: QueryBatch, record: LogRecord) -> None:
 
 
 def check_only_copied(of: QueryBatch, record: LogRecord) -> None:
-    """Raise ``LogTaken`` if a writer other than runs of a query had the log last."""
+    """Raise ``CopyTaken`` if a writer other than runs of a query had the log last."""
     writer = record.writer
     if writer is None or writer.token.startswith(replace(of.run, run="").token):
         return
-    raise LogTaken(
+    raise CopyTaken(
         f"log {of.log} is written by another writer ({writer.address or 'without an address'}), "
         f"which claimed it at epoch {record.epoch}; a copy of a log has no other writer; nothing "
         "was changed: copy into another log"

@@ -37,11 +37,12 @@ class QueryLogs:
         of: QueryBatch,
         partition: int,
         *,
-        small_bytes: int = partitions.SMALL_BYTES_MAX,
+        small_bytes: int | None = None,
     ) -> AttemptWriter:
         """Begin an attempt at a partition; nothing is asked or changed before its first message.
 
-        A partition of at most ``small_bytes`` makes no ledger, and comes in behind those that do.
+        A partition of at most ``small_bytes`` (None: ``SMALL_BYTES_MAX``) makes no ledger, and
+        comes in behind those that do.
         """
         return AttemptWriter(self.client, of, partition, self._wall_ms, small_bytes=small_bytes)
 

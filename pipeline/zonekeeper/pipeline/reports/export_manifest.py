@@ -97,9 +97,7 @@ def parse(raw: bytes) -> ExportManifest:
     )
     if not sums.is_dense:
         raise _bad(Flaw.INCONSISTENT, f"{sums}: a log has no gap")
-    return ExportManifest(
-        export=hexes["export"], log=_log(plain), log_id=hexes["logId"], sums=sums
-    )
+    return ExportManifest(export=hexes["export"], log=_log(plain), log_id=hexes["logId"], sums=sums)
 
 
 def _object(raw: bytes) -> dict[str, object]:

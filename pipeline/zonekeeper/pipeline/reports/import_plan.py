@@ -83,9 +83,7 @@ def total(ledgers: Iterable[ExportedLedger], first: int) -> MessageSums:
     )
 
 
-def planned(
-    ledgers: Iterable[ExportedLedger], aim: int = LEDGER_BYTES_AIM
-) -> list[SequenceRange]:
+def planned(ledgers: Iterable[ExportedLedger], aim: int = LEDGER_BYTES_AIM) -> list[SequenceRange]:
     """Give the messages of each ledger of the new log, in order."""
     every = list(ledgers)
     aim = max(aim, -(-sum(one.size_bytes for one in every) // _BY_SIZE_MAX))
@@ -93,7 +91,12 @@ def planned(
     size_bytes = last_ms = 0
     for one in every:
         pieces = max(1, -(-one.size_bytes // aim))
-        if ranges and one.first_ms >= last_ms and pieces == 1 and size_bytes + one.size_bytes <= aim:
+        if (
+            ranges
+            and one.first_ms >= last_ms
+            and pieces == 1
+            and size_bytes + one.size_bytes <= aim
+        ):
             ranges[-1] = SequenceRange(ranges[-1].first, one.sums.end)
             size_bytes += one.size_bytes
         else:
