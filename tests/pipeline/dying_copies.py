@@ -45,20 +45,6 @@ def dying_written(
     yield from made
 
 
-def never_written(
-    sink: SinkOptions,
-    of: QueryBatch,
-    number: int,
-    some: SequenceRange,
-    batches: Iterable[RecordBatch],
-) -> Iterator[RecordBatch]:
-    """Write the rows of a task of an import; the second task of the job always dies."""
-    made = list(log_import.written(sink, of, number, some, batches))
-    if number == 1:
-        dying_sink.die("always")
-    yield from made
-
-
 class DyingMirrorSink(MirrorSink):
     """Its task dies once in each micro-batch, when it has written all."""
 

@@ -33,6 +33,7 @@ from zonekeeper.pipeline.base import worker_client
 from zonekeeper.pipeline.base.one_line import NotRead, NotWritten
 from zonekeeper.pipeline.jobs import log_export, log_hashing, log_import, log_mirror
 from zonekeeper.pipeline.jobs.copy_jobs import COPY_JOBS
+from zonekeeper.pipeline.jobs.log_import import ImportDiffers
 from zonekeeper.pipeline.jobs.log_mirror import MirrorRefused
 from zonekeeper.pipeline.planning import copy_options
 from zonekeeper.pipeline.planning.copy_options import MirrorOptions
@@ -130,6 +131,10 @@ def test_an_export_holds_the_log_and_is_made_once(
         pipeline.log_export(spark, metadata=cluster_address, log="copied/from", output=folder)
 
 
+def differs(*_: object) -> None:
+    raise ImportDiffers("the log has another hash")
+
+
 @contextmanager
 def killed_at_publishing() -> Iterator[None]:
     """End an import as a kill does: nothing is cleaned up."""
@@ -154,8 +159,10 @@ def test_an_import_is_whole_or_not_there_and_is_the_log_again(
     folder, found = exported
     to = {"metadata": cluster_address, "input": folder}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_import, "written", dying_copies.never_written)
-        with pytest.raises(Exception, match="this attempt dies"):
+        patch.setattr(log_import, "_check", differs)
+        patch.setattr(log_import, "_written", lambda *_: None)
+        patch.setattr(part_writing, "published", lambda *_: None)
+        with pytest.raises(NotWritten, match="has another hash"):
             pipeline.log_import(spark, log="copied/failed", **to)
     with pytest.raises(NoLogError):
         logs.record("copied/failed")

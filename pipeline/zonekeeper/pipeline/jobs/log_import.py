@@ -78,17 +78,20 @@ def log_import(  # noqa: PLR0913 each is an option
 def imported(spark: SparkSession, options: ImportOptions) -> ExportManifest:
     """Import an export; see above."""
     manifest = _manifest(HadoopFiles(spark), options.source)
-    files = spark.read.schema(message_rows.COLUMNS.schema()).parquet(options.source)
-    ledgers = import_plan.check(manifest, log_hashing.ledgers_of(files))
-    ranges = import_plan.planned(ledgers)
     sink = SinkOptions(connection=options.connection, log=options.log)
     run = QueryRun(query=f"import-{manifest.export}", run=secrets.token_hex(_TOKEN_BYTES))
     of = QueryBatch(log=options.log, run=run, batch=0, is_job=True, begins_at=manifest.sums.first)
     with worker_client.connect(options.connection.metadata, options.connection.config()) as kept:
-        record = _made(kept, of)
+        _there(kept, of)  # what is refused is refused before the files are read
+    files = spark.read.schema(message_rows.COLUMNS.schema()).parquet(options.source)
+    ledgers = import_plan.check(manifest, log_hashing.ledgers_of(files))
+    ranges = import_plan.planned(ledgers)
+    with worker_client.connect(options.connection.metadata, options.connection.config()) as kept:
+        record = _there(kept, of) or _made(kept, of)
         with _whole_or_none(kept, of, record.id):
-            parts = [_written(files, sink, of, number, one) for number, one in enumerate(ranges)]
-            part_writing.published(sink, parts)
+            if not log_queries.is_known(record, run.query, of.batch):
+                parts = [_written(files, sink, of, at, some) for at, some in enumerate(ranges)]
+                part_writing.published(sink, parts)
             _check(spark, options, record, manifest.sums)
     return ExportManifest(
         export=manifest.export, log=options.log, log_id=record.id, sums=manifest.sums
@@ -123,19 +126,23 @@ def _manifest(files: HadoopFiles, source: str) -> ExportManifest:
 # ── the log ──
 
 
-def _made(kept: KeptClient, of: QueryBatch) -> LogRecord:
-    """Make the log, or take the one that an earlier run of this import has made."""
-    assert of.begins_at is not None, "an import is a copy"
+def _there(kept: KeptClient, of: QueryBatch) -> LogRecord | None:
+    """Give the log that an earlier run of this import has made; refuse any other of the name."""
     try:
-        kept.logs.create(of.log, first_sequence=of.begins_at)
-    except LogExistsError as error:
         record = kept.logs.record(of.log)
-        if not is_of_import(record, of):
-            raise LogExistsError(
-                f"there is a log {of.log}, and an import makes its log itself; nothing was "
-                "changed: name another log, or delete that one"
-            ) from error
-        return record
+    except NoLogError:
+        return None
+    if not is_of_import(record, of):
+        raise LogExistsError(
+            f"there is a log {of.log}, and an import makes its log itself; nothing was changed: "
+            "name another log, or delete that one"
+        )
+    return record
+
+
+def _made(kept: KeptClient, of: QueryBatch) -> LogRecord:
+    assert of.begins_at is not None, "an import is a copy"
+    kept.logs.create(of.log, first_sequence=of.begins_at)
     return kept.logs.record(of.log)
 
 
