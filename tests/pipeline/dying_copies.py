@@ -1,20 +1,17 @@
 """Parts of the jobs that copy logs, whose first task dies once: Spark's workers import them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from tests.pipeline import dying_sink
-from zonekeeper.log.publishing.partitions import QueryBatch
-from zonekeeper.pipeline.jobs import log_import
 from zonekeeper.pipeline.jobs.log_hashing import HashedLog, HashedLogReader
 from zonekeeper.pipeline.reading.columns import RecordBatch
-from zonekeeper.pipeline.reports.import_plan import SequenceRange
+from zonekeeper.pipeline.sink.import_sink import ImportSink, ImportWriter
 from zonekeeper.pipeline.sink.log_sink import PartWritten
 from zonekeeper.pipeline.sink.mirror_sink import MirrorSink, MirrorWriter
-from zonekeeper.pipeline.sink.sink_options import SinkOptions
 
 
 class DyingHashedLog(HashedLog):
@@ -31,18 +28,20 @@ class DyingHashedReader(HashedLogReader):
         dying_sink.die("raise")
 
 
-def dying_written(
-    sink: SinkOptions,
-    of: QueryBatch,
-    number: int,
-    some: SequenceRange,
-    batches: Iterable[RecordBatch],
-) -> Iterator[RecordBatch]:
-    """Write the rows of a task of an import; the first task of the job dies once."""
-    made = list(log_import.written(sink, of, number, some, batches))
-    if number == 0:
-        dying_sink.die("exit")
-    yield from made
+class DyingImportSink(ImportSink):
+    """The task of the first ledger dies once, when it has written all."""
+
+    def writer(self, schema: StructType, overwrite: bool) -> "DyingImportWriter":
+        made = super().writer(schema, overwrite)
+        return DyingImportWriter(made._options, made._task)
+
+
+class DyingImportWriter(ImportWriter):
+    def write(self, iterator: Iterator[RecordBatch]) -> PartWritten:
+        made = super().write(iterator)
+        if self._task.number == 0:
+            dying_sink.die("exit")
+        return made
 
 
 class DyingMirrorSink(MirrorSink):

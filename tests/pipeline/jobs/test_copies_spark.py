@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline import dying_copies, local
 from tests.pipeline.sink.test_sink_spark import (
-    LATE,
     STARTS,
     append,
     forget_last_commit,
@@ -44,6 +43,8 @@ from zonekeeper.pipeline.sink.mirror_sink import MirrorSink
 
 pytestmark = pytest.mark.spark
 
+#: Spark gives the process of a source ten seconds to start, which a busy machine may not do.
+LATE = "Python worker failed to connect back"
 #: Sequence, time and message.
 Content: TypeAlias = list[tuple[int, int, LogMessage]]
 
@@ -170,7 +171,7 @@ def test_an_import_is_whole_or_not_there_and_is_the_log_again(
     with killed_at_publishing():
         pipeline.log_import(spark, log="copied/to", **to)
     assert content(logs, "copied/to") == []
-    monkeypatch.setattr(log_import, "written", dying_copies.dying_written)
+    monkeypatch.setattr(log_import, "ImportSink", dying_copies.DyingImportSink)
     held = pipeline.log_import(spark, log="copied/to", **to)
     assert content(logs, "copied/to") == found
     assert held.sums == sums(found)

@@ -6,10 +6,11 @@ import pyarrow
 import pytest
 
 from tests.pipeline.reports.test_message_hash import independent
-from zonekeeper.pipeline.base.one_line import NotRead
 from zonekeeper.pipeline.jobs import log_hashing
 from zonekeeper.pipeline.reading import columns, message_rows
 from zonekeeper.pipeline.reading.columns import RecordBatch
+from zonekeeper.pipeline.reports.import_plan import ExportDamaged
+from zonekeeper.pipeline.reports.message_hash import MessageSums
 
 SCHEMA = columns.arrow_schema(message_rows.COLUMNS.schema())
 #: Ledger, sequence, time, key, payload, headers.
@@ -48,37 +49,32 @@ def expected() -> list[bytes]:
     ]
 
 
+def digests(found: RecordBatch) -> list[bytes]:
+    return log_hashing.digests(*(found.column(name) for name in log_hashing.HASHED))
+
+
 def test_each_message_has_the_digest_of_all_that_a_copy_keeps() -> None:
-    assert log_hashing.digests(batch()) == expected()
-    assert log_hashing.digests(batch().slice(1, 2)) == expected()[1:3]
+    assert digests(batch()) == expected()
+    assert digests(batch().slice(1, 2)) == expected()[1:3]
 
 
-def test_sums_are_made_of_each_run_of_messages_of_one_ledger() -> None:
-    (made,) = log_hashing.pieces([batch(), batch().slice(0, 0)])
-    found = [tuple(row.values()) for row in made.to_pylist()]
-    digests = [int.from_bytes(one, "big") for one in expected()]
-    hashes = [
-        struct.unpack(">4q", one.to_bytes(32, "big"))
-        for one in (digests[0] ^ digests[1], *digests[2:])
-    ]
-    assert found == [
-        (3, 2, 500, 502, 7, 9, 8, *hashes[0]),
-        (4, 1, 502, 503, 8, 8, 5, *hashes[1]),
-        (3, 1, 503, 504, 6, 6, 5, *hashes[2]),
-    ]
-    names = ["messages", "first", "end", *log_hashing.LANES]
-    sums = log_hashing.sums_of({name: made.to_pylist()[0][name] for name in names})
-    assert (sums.messages, sums.first, sums.end) == (2, 500, 502)
-    assert sums.hash == (digests[0] ^ digests[1]).to_bytes(32, "big")
+def test_a_digest_goes_through_spark_as_four_numbers() -> None:
+    for count in (len(ROWS), 0):
+        columns_of = [batch().slice(0, count).column(name) for name in log_hashing.HASHED]
+        rows = log_hashing.digest_lanes(*columns_of).to_pylist()
+        assert [struct.pack(">4q", *row.values()) for row in rows] == expected()[:count]
+    row = dict(zip(log_hashing.LANES, struct.unpack(">4q", expected()[0]), strict=True))
+    sums = log_hashing.sums_of({"messages": 2, "first": 500, "end": 502, **row})
+    assert sums == MessageSums(messages=2, first=500, end=502, hash=expected()[0])
 
 
-@pytest.mark.parametrize("name", ["ledger", "sequence", "time", "payload", "headers"])
+@pytest.mark.parametrize("name", ["sequence", "time", "payload", "headers"])
 def test_a_message_that_lacks_something_is_damage(name: str) -> None:
-    with pytest.raises(NotRead, match=f"a message has no {name}"):
-        list(log_hashing.pieces([batch(**{name: [None] * len(ROWS)})]))
+    with pytest.raises(ExportDamaged, match=f"a message has no {name}"):
+        digests(batch(**{name: [None] * len(ROWS)}))
 
 
 def test_a_number_that_none_has_is_damage() -> None:
     for name in ("sequence", "time"):
-        with pytest.raises(NotRead, match="a sequence or a time that none has"):
-            list(log_hashing.pieces([batch(**{name: [-1_000] * len(ROWS)})]))
+        with pytest.raises(ExportDamaged, match="a sequence or a time that none has"):
+            digests(batch(**{name: [-1_000] * len(ROWS)}))

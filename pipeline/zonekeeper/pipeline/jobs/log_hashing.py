@@ -6,8 +6,7 @@ made in Spark, by the same functions for a log and for files.
 """
 
 import struct
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow
@@ -30,11 +29,9 @@ from zonekeeper.pipeline.source.data_source import LedgerReader, LedgerSource
 LANES: Final = ("hash0", "hash1", "hash2", "hash3")
 _LANES: Final = struct.Struct(f">{len(LANES)}q")
 _US: Final = 1_000
-_NEEDED: Final = ("ledger", "sequence", "time", "payload", "headers")
-_PIECES: Final = (
-    "ledger bigint, messages bigint, first bigint, end bigint, first_ms bigint, last_ms bigint, "
-    "size_bytes bigint, " + ", ".join(f"{lane} bigint" for lane in LANES)
-)
+#: The columns that are hashed, in the order of the parameters.
+HASHED: Final = ("sequence", "time", "payload", "key", "headers")
+_DIGEST: Final = StructType([StructField(lane, LongType()) for lane in LANES])
 
 
 class HashedLog(LedgerSource):
@@ -48,7 +45,7 @@ class HashedLog(LedgerSource):
     def schema(self) -> StructType:
         """Give all columns of a log, and those of the digest."""
         every = message_rows.COLUMNS.schema().fields
-        return StructType([*every, *(StructField(lane, LongType()) for lane in LANES)])
+        return StructType([*every, *_DIGEST.fields])
 
     def reader(self, schema: StructType) -> "HashedLogReader":
         """Give a reader of all columns."""
@@ -67,8 +64,7 @@ class HashedLogReader(LedgerReader):
         """Give what a task was given, each message with its digest."""
         arrow = columns.arrow_schema(self._hashed)
         for batch in super().read(partition):
-            numbers = [_LANES.unpack(one) for one in digests(batch)]
-            lanes = [pyarrow.array(lane, pyarrow.int64()) for lane in zip(*numbers, strict=True)]
+            lanes = lanes_of(digests(*(batch.column(name) for name in HASHED)))
             yield pyarrow.RecordBatch.from_arrays([*batch.columns, *lanes], schema=arrow)
 
 
@@ -82,79 +78,72 @@ def hashed(
     return spark.read.format(HashedLog.name()).options(**options, log=log, **places).load()
 
 
-def digests(batch: RecordBatch) -> list[bytes]:
-    """Give the digest of each message of a batch that has the columns of a log."""
-    for name in _NEEDED:
-        if batch.column(name).null_count:
+def digest_lanes(
+    sequence: pyarrow.Array,
+    time: pyarrow.Array,
+    payload: pyarrow.Array,
+    key: pyarrow.Array,
+    headers: pyarrow.Array,
+) -> pyarrow.Array:
+    """Give the digest of each message, as a function of Spark over columns of Arrow."""
+    with one_line.told():
+        lanes = lanes_of(digests(sequence, time, payload, key, headers))
+    return pyarrow.StructArray.from_arrays(lanes, names=list(LANES))
+
+
+def lanes_of(made: Sequence[bytes]) -> list[pyarrow.Array]:
+    """Give digests as four columns of numbers."""
+    numbers = [_LANES.unpack(one) for one in made]
+    return [
+        pyarrow.array([one[at] for one in numbers], pyarrow.int64()) for at in range(len(LANES))
+    ]
+
+
+def digests(
+    sequence: pyarrow.Array,
+    time: pyarrow.Array,
+    payload: pyarrow.Array,
+    key: pyarrow.Array,
+    headers: pyarrow.Array,
+) -> list[bytes]:
+    """Give the digest of each message."""
+    needed = {"sequence": sequence, "time": time, "payload": payload, "headers": headers}
+    for name, column in needed.items():
+        if column.null_count:
             raise ExportDamaged(f"a message has no {name} (null), and each has one")
-    sequences, payloads = batch.column("sequence").to_pylist(), batch.column("payload").to_pylist()
-    keys = batch.column("key").to_pylist()
+    times = time.cast(pyarrow.int64()).to_pylist()
+    columns = (sequence.to_pylist(), times, payload.to_pylist(), key.to_pylist(), _headers(headers))
     try:
         return [
-            message_hash.digest(sequences[at], wall_ms, payloads[at], keys[at], headers)
-            for at, (wall_ms, headers) in enumerate(zip(times(batch), _headers(batch), strict=True))
+            message_hash.digest(number, us // _US, data, name, some)
+            for number, us, data, name, some in zip(*columns, strict=True)
         ]
     except struct.error as error:
         raise ExportDamaged(f"a message has a sequence or a time that none has: {error}") from error
 
 
-def times(batch: RecordBatch) -> list[int]:
-    """Give the time of each message, in milliseconds."""
-    return [one // _US for one in batch.column("time").cast(pyarrow.int64()).to_pylist()]
-
-
-def _headers(batch: RecordBatch) -> list[list[tuple[bytes, bytes]]]:
-    found = batch.column("headers")
+def _headers(found: pyarrow.Array) -> list[list[tuple[bytes, bytes]]]:
     return [[(one["name"].encode(), one["value"]) for one in many] for many in found.to_pylist()]
-
-
-def pieces(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-    """Give the sums of each run of messages that were in one ledger; Spark's tasks call it."""
-    with one_line.told():
-        for batch in batches:
-            made = list(_pieces(batch))
-            names = _PIECES.replace(" bigint", "").split(", ")
-            arrays = [pyarrow.array(one, pyarrow.int64()) for one in zip(*made, strict=True)]
-            if made:
-                yield pyarrow.RecordBatch.from_arrays(arrays, names=names)
-
-
-def _pieces(batch: RecordBatch) -> Iterator[tuple[int, ...]]:
-    ledgers, sequences = batch.column("ledger").to_pylist(), batch.column("sequence").to_pylist()
-    made, wall_ms, sizes = digests(batch), times(batch), _sizes(batch)
-    for ledger, run in groupby(range(len(ledgers)), key=ledgers.__getitem__):
-        some = list(run)
-        low, high = some[0], some[-1] + 1
-        yield (
-            ledger,
-            len(some),
-            min(sequences[low:high]),
-            max(sequences[low:high]) + 1,
-            min(wall_ms[low:high]),
-            max(wall_ms[low:high]),
-            sum(sizes[low:high]),
-            *_LANES.unpack(message_hash.combined(made[low:high])),
-        )
-
-
-def _sizes(batch: RecordBatch) -> list[int]:
-    payloads, keys = batch.column("payload").to_pylist(), batch.column("key").to_pylist()
-    return [
-        len(payload) + len(key or b"") + sum(len(name) + len(value) for name, value in headers)
-        for payload, key, headers in zip(payloads, keys, _headers(batch), strict=True)
-    ]
 
 
 def ledgers_of(files: DataFrame) -> list[ExportedLedger]:
     """Hash the messages in Parquet files, by the ledgers that they were in."""
+    key_bytes = sql.coalesce(sql.octet_length("key"), sql.lit(0))
     rows = (
-        files.mapInArrow(pieces, _PIECES)
+        files.select(
+            "ledger",
+            "sequence",
+            sql.unix_millis("time").alias("ms"),
+            (sql.octet_length("payload") + key_bytes).alias("size_bytes"),
+            sql.arrow_udf(digest_lanes, _DIGEST)(*HASHED).alias("digest"),
+        )
+        .select("*", "digest.*")
         .groupBy("ledger")
         .agg(
-            *(sql.sum(name).alias(name) for name in ("messages", "size_bytes")),
-            *(sql.min(name).alias(name) for name in ("first", "first_ms")),
-            *(sql.max(name).alias(name) for name in ("end", "last_ms")),
-            *map(_xor, LANES),
+            *totals(),
+            sql.sum("size_bytes").alias("size_bytes"),
+            sql.min("ms").alias("first_ms"),
+            sql.max("ms").alias("last_ms"),
         )
         .collect()
     )

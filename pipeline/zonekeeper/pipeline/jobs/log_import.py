@@ -12,14 +12,12 @@ One task writes at a time: ledgers of a log are in the order of their ids.
 """
 
 import logging
-import pickle
 import secrets
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Final
 
-import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -39,12 +37,12 @@ from zonekeeper.pipeline.planning.copy_options import ImportOptions
 from zonekeeper.pipeline.planning.hadoop_files import FilesRefused, HadoopFiles
 from zonekeeper.pipeline.planning.job_outcome import JobOutcome
 from zonekeeper.pipeline.reading import message_rows
-from zonekeeper.pipeline.reading.columns import RecordBatch
 from zonekeeper.pipeline.reports import export_manifest, import_plan, message_hash
 from zonekeeper.pipeline.reports.export_manifest import ExportManifest
 from zonekeeper.pipeline.reports.import_plan import ExportDamaged, SequenceRange
 from zonekeeper.pipeline.reports.message_hash import MessageSums
-from zonekeeper.pipeline.sink import mirror_sink, part_writing
+from zonekeeper.pipeline.sink import import_sink, mirror_sink, part_writing
+from zonekeeper.pipeline.sink.import_sink import ImportSink, ImportTask
 from zonekeeper.pipeline.sink.sink_options import SinkOptions
 from zonekeeper.placement.base.troubles import Trouble
 
@@ -90,7 +88,8 @@ def imported(spark: SparkSession, options: ImportOptions) -> ExportManifest:
         record = _there(kept, of) or _made(kept, of)
         with _whole_or_none(kept, of, record.id):
             if not log_queries.is_known(record, run.query, of.batch):
-                parts = [_written(files, sink, of, at, some) for at, some in enumerate(ranges)]
+                spark.dataSource.register(ImportSink)
+                parts = [_written(files, options, of, at, one) for at, one in enumerate(ranges)]
                 part_writing.published(sink, parts)
             _check(spark, options, record, manifest.sums)
     return ExportManifest(
@@ -190,7 +189,7 @@ def _delete(kept: KeptClient, of: QueryBatch, log_id: str) -> None:
 
 
 def _written(
-    files: DataFrame, sink: SinkOptions, of: QueryBatch, number: int, some: SequenceRange
+    files: DataFrame, options: ImportOptions, of: QueryBatch, number: int, some: SequenceRange
 ) -> BatchPart:
     """Write some messages into a ledger, by one task."""
     rows = (
@@ -199,26 +198,12 @@ def _written(
         .coalesce(1)
         .sortWithinPartitions("sequence")
     )
-    write = partial(written, sink, of, number, some)
-    (row,) = rows.mapInArrow(write, "part binary").collect()
-    part: BatchPart = pickle.loads(row["part"])  # noqa: S301 our own task has made it
-    return part
-
-
-def written(
-    sink: SinkOptions,
-    of: QueryBatch,
-    number: int,
-    some: SequenceRange,
-    batches: Iterable[RecordBatch],
-) -> Iterator[RecordBatch]:
-    """Write the rows of a task, in order; give the part as a row. Spark's task calls it."""
-    with one_line.told(NotWritten, f"log {sink.log}"):
-        many = mirror_sink.dense(some.first, (batch for batch in batches if batch.num_rows))
-        # Ledgers alone come in by the order of their ids, so no partition is a small one.
-        part = part_writing.written(sink, of, number, many, small_bytes=0)
-    raw = pyarrow.array([pickle.dumps(part)], pyarrow.binary())
-    yield pyarrow.RecordBatch.from_arrays([raw], names=["part"])
+    with tempfile.TemporaryDirectory(prefix="zonekeeper-import-") as folder:
+        task = ImportTask(of=of, number=number, first=some.first, file=f"{folder}/part")
+        connection = copy_options.for_spark(options.connection)
+        writing = rows.write.format(ImportSink.name()).options(**connection, log=options.log)
+        writing.options(**task.options()).mode("append").save()
+        return import_sink.part_of(task)
 
 
 def _check(
