@@ -1,6 +1,7 @@
 """Messages are hashed out of Arrow batches as the definition says."""
 
 import struct
+from collections.abc import Sequence
 
 import pyarrow
 import pytest
@@ -22,10 +23,10 @@ ROWS = [
 ]
 
 
-def batch(**other: list[object]) -> RecordBatch:
+def batch(**other: Sequence[object]) -> RecordBatch:
     ledgers, sequences, times, keys, payloads, headers = zip(*ROWS, strict=True)
     count = len(ROWS)
-    made: dict[str, list[object]] = {
+    made: dict[str, Sequence[object]] = {
         "ledger": list(ledgers),
         "entry": [1] * count,
         "batch": [0] * count,

@@ -13,6 +13,7 @@ import pyarrow
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import LongType, StructField, StructType
 
 from zonekeeper.pipeline.base import one_line
@@ -135,7 +136,7 @@ def ledgers_of(files: DataFrame) -> list[ExportedLedger]:
             "sequence",
             sql.unix_millis("time").alias("ms"),
             (sql.octet_length("payload") + key_bytes).alias("size_bytes"),
-            sql.arrow_udf(digest_lanes, _DIGEST)(*HASHED).alias("digest"),
+            arrow_udf(digest_lanes, _DIGEST)(*HASHED).alias("digest"),
         )
         .select("*", "digest.*")
         .groupBy("ledger")

@@ -42,7 +42,7 @@ from zonekeeper.placement.base.troubles import Refusal
 #: A micro-batch ends before the batch of the log that would make it larger.
 BATCH_BYTES: Final = 256 << 20
 #: So often the command looks how far the mirror is, and says it at most so often.
-LOOK_EVERY_S: Final = 1.0
+LOOK_EVERY_S: Final = 1
 TOLD_EVERY_S: Final = 10.0
 
 

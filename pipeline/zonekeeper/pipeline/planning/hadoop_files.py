@@ -30,7 +30,9 @@ class HadoopFiles:
                 "a log is not exported or imported over Spark Connect, because its client does not "
                 "reach the files; nothing was done: run the job by spark-submit"
             )
-        self._jvm = spark.sparkContext._jvm  # noqa: SLF001 the way to Hadoop's classes
+        jvm = spark.sparkContext._jvm  # noqa: SLF001 the way to Hadoop's classes
+        assert jvm is not None, "the session runs"
+        self._jvm = jvm
         self._conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 it, too
 
     def is_there(self, path: str) -> bool:
