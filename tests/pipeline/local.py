@@ -9,10 +9,10 @@ from zonekeeper.shell.local.local_cluster import LocalCluster
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """Run three zones of two bookies each, and give the metadata's address."""
+def cluster(folder: Path, bookies_per_zone: int = 2) -> Iterator[str]:
+    """Run three zones of some bookies each, and give the metadata's address."""
     local = LocalCluster(folder)
-    asyncio.run(local.up({"bookies_per_zone": 2, "autorecovery": 0}))
+    asyncio.run(local.up({"bookies_per_zone": bookies_per_zone, "autorecovery": 0}))
     try:
         yield local.address
     finally:

@@ -8,6 +8,7 @@ from tests.support.checkout_root import ROOT
 from zonekeeper.bookie.life import settings as of_bookie
 from zonekeeper.metadata.stores import settings as of_cluster
 from zonekeeper.operator.run import settings as of_operator
+from zonekeeper.pipeline.planning import copy_options as of_copies
 from zonekeeper.pipeline.planning import job_options as of_jobs
 from zonekeeper.pipeline.reading import options as of_pipeline
 from zonekeeper.pipeline.sink import sink_options as of_sink
@@ -31,6 +32,12 @@ def row_of_job(setting: Setting) -> str:
     return f"| `--{setting.name}` | {setting.what_else or ''} | {setting.help} |"
 
 
+OF_COPIES = (
+    *of_copies.EVERY_COPY,
+    *of_copies.OF_EXPORT,
+    *of_copies.OF_IMPORT,
+    *of_copies.OF_MIRROR,
+)
 OF_JOBS = (
     *(*of_jobs.EVERY_JOB, *of_jobs.OF_READING, *of_jobs.PRICES),
     *(of_jobs.OF_REPAIR[0], of_jobs.DRY_RUN),
@@ -42,6 +49,7 @@ PAGES = [
     ("pipeline.md", [row_of_spark(one) for one in of_pipeline.SETTINGS]),
     ("pipeline.md", [row_of_spark(of_sink.LOG)]),
     ("pipeline-jobs.md", [row_of_job(one) for one in OF_JOBS]),
+    ("log-copies.md", [row_of_job(one) for one in OF_COPIES]),
     ("shell.md", [row(one) for one in (of_cluster.METADATA, of_cluster.CLUSTER_ID)]),
 ]
 

@@ -1,7 +1,8 @@
 """Spark: ledgers and logs as frames and streams, and jobs over a whole cluster. The front door.
 
-``LedgerSource`` is the data source, which is the sink, too. Each job is a function that gives a
-DataFrame, and a command (``python -m zonekeeper.pipeline``). A name is imported when it is first
+``LedgerSource`` is the data source, which is the sink, too. Each job is a function and a command
+(``python -m zonekeeper.pipeline``). The function gives a DataFrame, but for the jobs that copy a
+log. A name is imported when it is first
 used. So the command can say in one line that Spark is not installed.
 """
 
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from zonekeeper.pipeline.base.one_line import NotRead, NotWritten
+    from zonekeeper.pipeline.jobs.log_export import log_export
+    from zonekeeper.pipeline.jobs.log_import import log_import
+    from zonekeeper.pipeline.jobs.log_mirror import log_mirror
     from zonekeeper.pipeline.jobs.placement_audit import placement_audit
     from zonekeeper.pipeline.jobs.replica_audit import replica_audit
     from zonekeeper.pipeline.jobs.zone_repair import zone_repair
@@ -20,6 +24,9 @@ __all__ = (
     "LedgerSource",
     "NotRead",
     "NotWritten",
+    "log_export",
+    "log_import",
+    "log_mirror",
     "placement_audit",
     "replica_audit",
     "zone_repair",
@@ -30,6 +37,9 @@ _HOMES: Final = {
     "LedgerSource": "zonekeeper.pipeline.source.data_source",
     "NotRead": "zonekeeper.pipeline.base.one_line",
     "NotWritten": "zonekeeper.pipeline.base.one_line",
+    "log_export": "zonekeeper.pipeline.jobs.log_export",
+    "log_import": "zonekeeper.pipeline.jobs.log_import",
+    "log_mirror": "zonekeeper.pipeline.jobs.log_mirror",
     "placement_audit": "zonekeeper.pipeline.jobs.placement_audit",
     "replica_audit": "zonekeeper.pipeline.jobs.replica_audit",
     "zone_repair": "zonekeeper.pipeline.jobs.zone_repair",

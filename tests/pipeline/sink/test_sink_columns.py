@@ -183,3 +183,13 @@ def test_a_column_twice_is_named() -> None:
     one = StructField("payload", BinaryType())
     with pytest.raises(BadSchemaError, match="the rows have payload binary; nothing"):
         sink_columns.check(StructType([one, one]))
+
+
+def test_the_times_of_a_copy_are_those_of_its_rows_in_milliseconds() -> None:
+    kind = pyarrow.timestamp("us", "UTC")
+    many = [LogMessage(payload=b"a"), LogMessage(payload=b"b"), LogMessage(payload=b"c")]
+    batch = record(many, time=pyarrow.array([7_000, 7_999, 1_700_000_000_123_000], kind))
+    assert list(sink_columns.times(batch)) == [7, 7, 1_700_000_000_123]
+    assert list(sink_columns.times(batch.slice(1, 1))) == [7]
+    with pytest.raises(BadMessageError, match="1 rows have no time"):
+        sink_columns.times(record(many, time=pyarrow.array([1, None, 3], kind)))

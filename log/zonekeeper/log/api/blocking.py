@@ -85,9 +85,9 @@ class BlockingLogs(LoopObject):
         super().__init__(calls, opened)
         self._logs = opened
 
-    def create(self, name: str, rules: LogRules | None = None) -> None:
+    def create(self, name: str, rules: LogRules | None = None, *, first_sequence: int = 0) -> None:
         """Create a log; raises ``LogExistsError``, and changes nothing."""
-        self._calls.do(lambda: self._logs.create(name, rules))
+        self._calls.do(lambda: self._logs.create(name, rules, first_sequence=first_sequence))
 
     @property
     def figures(self) -> LogFigures:

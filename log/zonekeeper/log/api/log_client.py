@@ -35,7 +35,7 @@ from zonekeeper.log.standby.handing_over import HandedOver, SeenCandidate
 from zonekeeper.log.standby.standing import StandbySession
 from zonekeeper.log.writing.budget import BUDGET_BYTES, LogBudget
 from zonekeeper.metadata.formats.log_record import LogRecord, LogRules, LogWriterMark
-from zonekeeper.metadata.formats.message_ids import MessageId
+from zonekeeper.metadata.formats.message_ids import LONG_MAX, MessageId
 from zonekeeper.metadata.logs import log_candidate, log_cursors, log_listing, logs
 from zonekeeper.metadata.logs.log_candidate import BadCandidateError
 from zonekeeper.metadata.logs.log_cursor import CursorMark
@@ -94,14 +94,21 @@ class LogClient:
         self._figures.writers.unsent_bytes_now = self._budget.used_bytes
         return self._figures
 
-    async def create(self, name: str, rules: LogRules | None = None) -> None:
+    async def create(
+        self, name: str, rules: LogRules | None = None, *, first_sequence: int = 0
+    ) -> None:
         """Create a log; raises ``LogExistsError`` or ``BadLogNameError``, and changes nothing.
 
-        Raises ``BadLogRules`` for rules that no ledger could follow.
+        Its first message will have ``first_sequence``: a copy of a log that was trimmed keeps the
+        sequences. Raises ``BadLogRules`` for rules that no ledger could follow.
         """
         self._check(rules or LogRules())
+        arguments.check_whole("first_sequence", first_sequence, 0, LONG_MAX)
         record = LogRecord(
-            id=self._drawn(), created_ms=self._surroundings.wall_ms(), rules=rules or LogRules()
+            id=self._drawn(),
+            created_ms=self._surroundings.wall_ms(),
+            rules=rules or LogRules(),
+            start_sequence=first_sequence,
         )
         with boundary.translated(f"creating log {name}"):
             await logs.create(self.client.cluster, name, record)

@@ -142,6 +142,28 @@ def build(columns: MessageColumns, first: int, end: int, *, place: int, wall_ms:
     )
 
 
+def of_one_time(
+    times: Sequence[int] | None, first: int, end: int
+) -> Iterator[tuple[int, int, int | None]]:
+    """Cut some messages into runs of one time each; without times it is one run.
+
+    Raises ``BadMessageError`` for a time that no batch can have.
+    """
+    if times is None:
+        yield first, end, None
+        return
+    while first < end:
+        wall_ms, stop = times[first], first + 1
+        if not 0 <= wall_ms <= batches.PLACE_MAX:
+            raise messages.BadMessageError(
+                f"a message of the time {wall_ms} ms; a time is 0 ms or later"
+            )
+        while stop < end and times[stop] == wall_ms:
+            stop += 1
+        yield first, stop, wall_ms
+        first = stop
+
+
 def _big_endian(lengths: "array[int]") -> bytes:
     if _IS_LITTLE_ENDIAN:
         lengths.byteswap()  # the caller made this copy

@@ -10,13 +10,17 @@ travel in the part. A larger partition gets a ledger. Its id is above the log's 
 attempt below that could never come in. The attempt holds one batch that is filled, and at most
 ``IN_FLIGHT_MAX`` on their way, however large the partition is.
 
+An attempt of a copy takes messages with the times that they had. Messages of different times are in
+different batches. A time that is less than the one before it in the attempt becomes that one,
+because times of a ledger never fall.
+
 An attempt whose write fails or is cancelled is over: it takes nothing more, and gives no part.
 An attempt that dies, or is discarded, leaves a ledger that no manifest names: an orphan.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -30,7 +34,7 @@ from zonekeeper.log.formats import batch_columns, batches, openings
 from zonekeeper.log.formats.batch_columns import MessageColumns
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.log.formats.openings import AttemptOpening
-from zonekeeper.log.publishing import retrying
+from zonekeeper.log.publishing import partitions, retrying
 from zonekeeper.log.publishing.partitions import (
     SMALL_BYTES_MAX,
     AttemptEnd,
@@ -61,9 +65,19 @@ class AttemptWriter:
     """Writes one partition of a batch, once."""
 
     def __init__(
-        self, client: Client, of: QueryBatch, partition: int, wall_ms: Callable[[], int]
+        self,
+        client: Client,
+        of: QueryBatch,
+        partition: int,
+        wall_ms: Callable[[], int],
+        *,
+        small_bytes: int | None = None,
     ) -> None:
-        """Nothing is asked or changed before the first message."""
+        """Nothing is asked or changed before the first message.
+
+        ``small_bytes``: a partition that is no larger makes no ledger; None: ``SMALL_BYTES_MAX``.
+        Parts without a ledger come in behind all others of their batch.
+        """
         log_queries.check_id("query", of.run.query)
         log_queries.check_id("run", of.run.run)
         if not 0 <= partition <= _PARTITION_MAX or of.batch < 0:
@@ -72,6 +86,7 @@ class AttemptWriter:
         self._of = of
         self._partition = partition
         self._wall_ms = wall_ms
+        self._small_bytes = SMALL_BYTES_MAX if small_bytes is None else small_bytes
         self._is_known = False
         self._is_over = False
         #: None: the log was not looked at yet.
@@ -116,19 +131,29 @@ class AttemptWriter:
                 self._filling += portion
                 self._filling_bytes += size
 
-    async def append_columns(self, columns: MessageColumns) -> None:
+    async def append_columns(
+        self, columns: MessageColumns, times: Sequence[int] | None = None
+    ) -> None:
         """Take messages in order, which come as columns, without a step for each of them.
 
+        ``times``, of a copy alone: the time of each message. None: the present time of each batch.
         After a ``BadMessageError`` those before the bad one may be taken: discard the attempt.
         """
+        if times is not None and self._of.begins_at is None:
+            raise BadBatch(
+                f"batch {self._of.batch} of query {self._of.run.query} is no copy of a log, so "
+                "its messages have the time of their writing; nothing was taken: give no times"
+            )
         await self._begin()
         if self._is_known:
             return
         columns.check_headers()
         if self._filling:
             await self._pack()
-        for first, end in columns.cuts(BATCH_BYTES_AIM):
-            await self._keep(end - first, partial(batch_columns.build, columns, first, end))
+        for begin, stop in columns.cuts(BATCH_BYTES_AIM):
+            for first, end, wall_ms in batch_columns.of_one_time(times, begin, stop):
+                build = partial(batch_columns.build, columns, first, end)
+                await self._keep(end - first, build, wall_ms)
 
     async def finish(self) -> BatchPart:
         """Close the attempt, and give the part for the publisher."""
@@ -198,6 +223,7 @@ class AttemptWriter:
             if log_queries.is_known(seen, of.run.query, of.batch):
                 self._is_known = True
                 return
+            partitions.check_copy(of, seen)
             await locating.check_password(client, of.log, seen)
             record = await logs.claim_for_query(client.cluster, of.log, seen, of.run, _zone(client))
         claim = LogClaim(log_id=record.id, epoch=record.epoch, token=of.run.token)
@@ -237,16 +263,18 @@ class AttemptWriter:
         many, self._filling, self._filling_bytes = self._filling, [], 0
         await self._keep(len(many), partial(batches.build, many))
 
-    async def _keep(self, count: int, build: Callable[..., bytes]) -> None:
-        """Take a batch; ``build`` makes it with its place and its time."""
-        self._last_ms = max(self._last_ms, self._wall_ms())
+    async def _keep(
+        self, count: int, build: Callable[..., bytes], wall_ms: int | None = None
+    ) -> None:
+        """Take a batch; ``build`` makes it with its place and its time (None: the present one)."""
+        self._last_ms = max(self._last_ms, self._wall_ms() if wall_ms is None else wall_ms)
         if not self._messages:
             self._first_ms = self._last_ms
         raw = build(place=self._messages, wall_ms=self._last_ms)
         self._messages += count
         self._kept.append(raw)
         self._kept_bytes += len(raw)
-        if self._writer is None and self._kept_bytes <= SMALL_BYTES_MAX:
+        if self._writer is None and self._kept_bytes <= self._small_bytes:
             return
         async with self._of_claim():
             writer = self._writer or await self._opened()

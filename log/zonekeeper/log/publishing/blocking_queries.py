@@ -4,7 +4,7 @@ The names are those of ``query_logs``, whose docstrings say what each call does.
 be sent to another process, and none works in a forked child: parts can be sent.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from zonekeeper.client.api import loop_thread
@@ -34,9 +34,16 @@ class BlockingQueryLogs(LoopObject):
         super().__init__(calls, opened)
         self._logs = opened
 
-    def attempt(self, of: QueryBatch, partition: int) -> "BlockingAttempt":
+    def attempt(
+        self,
+        of: QueryBatch,
+        partition: int,
+        *,
+        small_bytes: int | None = None,
+    ) -> "BlockingAttempt":
         """Begin an attempt at a partition."""
-        return BlockingAttempt(self._logs.attempt(of, partition), self._calls)
+        opened = self._logs.attempt(of, partition, small_bytes=small_bytes)
+        return BlockingAttempt(opened, self._calls)
 
     def publish(
         self, parts: Iterable[BatchPart | None], *, limit_s: float = retrying.LIMIT_S
@@ -62,9 +69,9 @@ class BlockingAttempt(LoopObject):
         given = list(many)
         self._calls.do(lambda: self._attempt.append_many(given))
 
-    def append_columns(self, columns: MessageColumns) -> None:
+    def append_columns(self, columns: MessageColumns, times: Sequence[int] | None = None) -> None:
         """Take messages in order, which come as columns."""
-        self._calls.do(lambda: self._attempt.append_columns(columns))
+        self._calls.do(lambda: self._attempt.append_columns(columns, times))
 
     def finish(self) -> BatchPart:
         """Close the attempt, and give the part for the publisher."""

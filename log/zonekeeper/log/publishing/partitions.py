@@ -9,15 +9,21 @@ and the batch. Parts can be pickled.
   already.
 
 One partition has one part. All parts that have messages were written under one claim.
+
+A *copy* is a batch of messages of another log, which keep their sequences. It comes in only right
+behind the message before its first one, and only into a log that its query alone has written. So a
+copy that is repeated in other pieces, or whose log has got other messages, is refused, and no
+message is lost or comes in twice.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from zonekeeper.log.base.errors import BadBatch
 from zonekeeper.log.formats.manifests import ATTEMPTS_MAX
-from zonekeeper.metadata.formats.log_record import LogClaim, LogLedgerEnd
+from zonekeeper.metadata.formats import log_record
+from zonekeeper.metadata.formats.log_record import LogClaim, LogLedgerEnd, LogRecord, LogTaken
 from zonekeeper.metadata.logs.log_queries import PublishedLedger, QueryRun
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
@@ -25,6 +31,10 @@ from zonekeeper.placement.base.ids import EntryId, LedgerId
 SMALL_BYTES_MAX: Final = 256 << 10
 #: A publisher warns of batches with so many ledgers: each is read, kept and trimmed by itself.
 MANY_ATTEMPTS: Final = 100
+
+
+class CopyTaken(LogTaken):
+    """The log that is to be a copy has another writer, or had one; this query changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +45,8 @@ class QueryBatch:
     run: QueryRun
     batch: int
     is_job: bool = False
+    #: Of a copy: the sequence of its first message, in both logs. None: it is no copy.
+    begins_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +160,36 @@ def together(parts: Iterable[BatchPart | None]) -> WholeBatch | None:
         attempts=tuple(attempts),
         small=small,
         is_known=any(isinstance(one, IdlePartition) and one.is_known for one in given),
+    )
+
+
+def check_copy(of: QueryBatch, record: LogRecord) -> None:
+    """Hold that a batch which the log does not know may come in, if it is a copy.
+
+    Raises ``CopyTaken`` if another program than the query wrote the log or may write it, and
+    ``BadBatch`` if the copy does not begin where the log ends.
+    """
+    if of.begins_at is None:
+        return
+    check_only_copied(of, record)
+    at = log_record.next_sequence(record)
+    if at != of.begins_at:
+        raise BadBatch(
+            f"{_named(of)}: its first message has sequence {of.begins_at}, and the next one of the "
+            f"log is {at}: messages would be lost, or be there twice; nothing was changed; go on "
+            "at the log's end, or copy into another log"
+        )
+
+
+def check_only_copied(of: QueryBatch, record: LogRecord) -> None:
+    """Raise ``CopyTaken`` if a writer other than runs of a query had the log last."""
+    writer = record.writer
+    if writer is None or writer.token.startswith(replace(of.run, run="").token):
+        return
+    raise CopyTaken(
+        f"log {of.log} is written by another writer ({writer.address or 'without an address'}), "
+        f"which claimed it at epoch {record.epoch}; a copy of a log has no other writer; nothing "
+        "was changed: copy into another log"
     )
 
 

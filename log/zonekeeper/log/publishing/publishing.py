@@ -23,7 +23,7 @@ from zonekeeper.log.base.errors import BadBatch, LogDamaged
 from zonekeeper.log.formats import batches, manifests, openings
 from zonekeeper.log.formats.manifests import Manifest, NamedAttempt
 from zonekeeper.log.formats.openings import ManifestOpening, Predecessor
-from zonekeeper.log.publishing import retrying
+from zonekeeper.log.publishing import partitions, retrying
 from zonekeeper.log.publishing.partitions import MANY_ATTEMPTS, AttemptEnd, WholeBatch
 from zonekeeper.log.sessions.chain import LedgerChain
 from zonekeeper.metadata.formats import log_record
@@ -125,6 +125,7 @@ async def _published(client: Client, whole: WholeBatch, tries: _Tries) -> Publis
             "batch again"
         )
     log_record.check_claim(record, whole.claim)
+    partitions.check_copy(of, record)
     # An older record may name this claim, and lack batches that came in under it.
     await logs.check_unrestored(cluster, of.log)
     await together(_check_attempt(client, one) for one in whole.attempts)

@@ -32,9 +32,19 @@ class QueryLogs:
         self.client = client
         self._wall_ms = wall_ms
 
-    def attempt(self, of: QueryBatch, partition: int) -> AttemptWriter:
-        """Begin an attempt at a partition; nothing is asked or changed before its first message."""
-        return AttemptWriter(self.client, of, partition, self._wall_ms)
+    def attempt(
+        self,
+        of: QueryBatch,
+        partition: int,
+        *,
+        small_bytes: int | None = None,
+    ) -> AttemptWriter:
+        """Begin an attempt at a partition; nothing is asked or changed before its first message.
+
+        A partition of at most ``small_bytes`` (None: ``SMALL_BYTES_MAX``) makes no ledger, and
+        comes in behind those that do.
+        """
+        return AttemptWriter(self.client, of, partition, self._wall_ms, small_bytes=small_bytes)
 
     async def publish(
         self, parts: Iterable[BatchPart | None], *, limit_s: float = retrying.LIMIT_S

@@ -231,6 +231,11 @@ async def by_time(client: Client, name: str, record: LogRecord, wall_ms: int) ->
 
 def trimmed(name: str, record: LogRecord, what: str) -> LogTrimmed:
     """Give the error for a message before the start."""
+    if record.start is None:
+        return LogTrimmed(
+            f"log {name}: {what} was never in it: its first message has sequence "
+            f"{record.start_sequence}, as that of the log which it copies"
+        )
     return LogTrimmed(
         f"log {name}: {what} was trimmed; the earliest that is kept is {record.start}, with "
         f"sequence {record.start_sequence}"

@@ -350,6 +350,7 @@ def _begun(
             rules=known.rules,
             queries=known.queries,
             unknown=known.unknown,
+            start_sequence=0 if known.start is not None else known.start_sequence,
         )
     if wish.rules is not None:
         record = replace(record, rules=wish.rules)
@@ -365,7 +366,8 @@ def _begun(
         if gone is not None:
             start = MessageId(begins, retention.FIRST_BATCH, 0)
             return replace(record, start=start, start_sequence=sequence, gone=gone)
-        break
+        # Nothing was trimmed. A log that was made for a copy begins above 0 all the same.
+        return replace(record, start_sequence=sequence)
     return record
 
 

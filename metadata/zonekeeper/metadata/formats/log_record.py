@@ -189,7 +189,8 @@ class LogRecord:
     writer: LogWriterMark | None = None
     #: The first message that is kept; None: nothing was trimmed.
     start: MessageId | None = None
-    #: The sequence of the message at ``start``.
+    #: The sequence of the message at ``start``, or of the log's first message. It is above 0 also
+    #: where nothing was trimmed, in a log that was made for a copy.
     start_sequence: int = 0
     #: ``first_page <= page < next_page`` for the pages that exist.
     first_page: int = 0

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from zonekeeper.client.base.errors import NoSuchLedger, Unauthorized
+from zonekeeper.log.publishing.partitions import CopyTaken
 from zonekeeper.metadata.formats.log_record import LogTaken
 from zonekeeper.placement.base.fields import InvalidFieldsError
 from zonekeeper.placement.base.troubles import Trouble
@@ -70,6 +71,8 @@ def line_of(error: Trouble | OSError) -> str:
         faults = [f"({number}) {fault}" for number, fault in enumerate(faults, 1)]
         return f"{len(faults)} faults: {' '.join(faults)}"
     advice = [text for kind, text in _ADVICE.items() if isinstance(error, kind)]
+    if isinstance(error, CopyTaken):
+        advice = []  # it is not taken back: the error says what to do
     return "; ".join([" ".join(faults) or type(error).__name__, *advice])
 
 

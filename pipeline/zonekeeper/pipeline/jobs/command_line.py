@@ -20,7 +20,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
@@ -32,7 +32,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from zonekeeper.pipeline.base import one_line
-from zonekeeper.pipeline.jobs import placement_audit, replica_audit, zone_repair, zone_report
+from zonekeeper.pipeline.jobs import (
+    copy_jobs,
+    placement_audit,
+    replica_audit,
+    zone_repair,
+    zone_report,
+)
+from zonekeeper.pipeline.jobs.copy_jobs import CopyJob
 from zonekeeper.pipeline.planning import job_options, job_output, job_progress, job_source
 from zonekeeper.pipeline.planning.job_options import JobOptions
 from zonekeeper.pipeline.planning.job_outcome import JobAhead, JobOutcome
@@ -47,7 +54,7 @@ NOT_DONE: Final = 2
 INTERRUPTED: Final = 130
 
 #: How a trouble of a worker stands in what Spark says.
-_TOLD: Final = re.compile(r"zonekeeper\.pipeline\.NotRead: ([^\n]*)")
+_TOLD: Final = re.compile(r"zonekeeper\.pipeline\.Not(?:Read|Written): ([^\n]*)")
 #: How the Java error stands behind the name of the call that failed.
 _OF_JAVA: Final = ": "
 
@@ -166,10 +173,12 @@ def of_spark(text: str) -> str:
 def _run(words: Sequence[str]) -> int:
     given = vars(_parser().parse_args(words))
     name = given.pop("job")
-    job = next(one for one in JOBS if one.name == name)
-    master, quiet, outputs = given.pop("master"), given.pop("quiet"), given.pop("output")
-    log_level = given.pop("log_level")
-    texts = {name.replace("_", "-"): text for name, text in given.items() if text is not None}
+    job = next(one for one in (*JOBS, *copy_jobs.COPY_JOBS) if one.name == name)
+    master, quiet, log_level = given.pop("master"), given.pop("quiet"), given.pop("log_level")
+    if isinstance(job, CopyJob):
+        return _copied(job, _texts(given), master, log_level, quiet=quiet)
+    outputs = given.pop("output")
+    texts = _texts(given)
     options = job_options.parse(texts, job.settings + job.of_command)
     job_output.check_apart(outputs)
     for path in outputs:
@@ -223,6 +232,33 @@ def _say(lines: Sequence[str]) -> None:
     sys.stdout.flush()
 
 
+def _texts(given: Mapping[str, str | None]) -> dict[str, str]:
+    return {name.replace("_", "-"): text for name, text in given.items() if text is not None}
+
+
+def _copied(
+    job: CopyJob, texts: Mapping[str, str], master: str | None, log_level: str, *, quiet: bool
+) -> int:
+    """Copy a log; what is copied was compared, so there is nothing to be found."""
+    checking = job.parsed(texts)
+    check_java(os.environ)
+    do = checking()
+
+    def tell(line: str) -> None:
+        if not quiet:
+            with suppress(OSError):  # nobody listens
+                sys.stderr.write(f"{line}\n")
+                sys.stderr.flush()
+
+    spark = _session(job.name, master, log_level)
+    try:
+        outcome = do(spark, tell)
+    finally:
+        spark.stop()
+    _say(outcome.lines)
+    return FOUND if outcome.found else NOTHING
+
+
 def _done(
     spark: SparkSession,
     job: PipelineJob,
@@ -258,9 +294,10 @@ def _parser() -> argparse.ArgumentParser:
         "2 it could not be done.",
     )
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB", parser_class=_Parser)
-    for job in JOBS:
+    for job in (*JOBS, *copy_jobs.COPY_JOBS):
         one = jobs.add_parser(job.name, help=job.help, description=job.help, allow_abbrev=False)
-        for setting in job.settings + job.of_command:
+        own = job.of_command if isinstance(job, PipelineJob) else ()
+        for setting in (*job.settings, *own):
             otherwise = f" [{setting.what_else}]" if setting.what_else else ""
             is_yes = setting.shown_as == job_options.YES
             one.add_argument(
@@ -271,14 +308,15 @@ def _parser() -> argparse.ArgumentParser:
                 const=job_options.YES if is_yes else None,
                 help=f"{setting.help}{otherwise}".replace("%", "%%"),
             )
-        one.add_argument(
-            "--output",
-            metavar="PATH",
-            action="append",
-            default=[],
-            help=f"Where the rows go; the ending says how: {', '.join(job.endings)}. "
-            "Can be given several times.",
-        )
+        if isinstance(job, PipelineJob):
+            one.add_argument(
+                "--output",
+                metavar="PATH",
+                action="append",
+                default=[],
+                help=f"Where the rows go; the ending says how: {', '.join(job.endings)}. "
+                "Can be given several times.",
+            )
         one.add_argument(
             "--master",
             metavar="URL",

@@ -6,18 +6,23 @@ knows nothing: all that it needs is in the parts.
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from zonekeeper.client.base import boundary
 from zonekeeper.log.base.errors import BadBatch
 from zonekeeper.log.formats.messages import BadMessageError
 from zonekeeper.log.publishing.blocking_queries import BlockingQueryLogs
-from zonekeeper.log.publishing.partitions import BatchPart, IdlePartition, QueryBatch
+from zonekeeper.log.publishing.partitions import (
+    BatchPart,
+    CopyTaken,
+    IdlePartition,
+    QueryBatch,
+)
 from zonekeeper.log.publishing.publishing import PublishedBatch
 from zonekeeper.log.publishing.query_logs import QueryLogs
 from zonekeeper.log.sessions import locating
-from zonekeeper.metadata.formats.log_record import LogDeleting
+from zonekeeper.metadata.formats.log_record import LogDeleting, LogTaken
 from zonekeeper.metadata.logs import logs
 from zonekeeper.pipeline.base import worker_client
 from zonekeeper.pipeline.base.worker_client import KeptClient
@@ -45,12 +50,29 @@ async def _checked(kept: KeptClient, name: str) -> None:
 
 
 def written(
-    options: SinkOptions, of: QueryBatch, partition: int, batches: Iterable[RecordBatch]
+    options: SinkOptions,
+    of: QueryBatch,
+    partition: int,
+    batches: Iterable[RecordBatch],
+    *,
+    small_bytes: int | None = None,
 ) -> BatchPart:
     """Write the rows of one task as an attempt of its partition.
 
-    What fails leaves nothing in the log; its ledger is deleted at once where that is possible.
+    The rows of a copy have a column ``time``, and keep their times. What fails leaves nothing in
+    the log; its ledger is deleted at once where that is possible.
     """
+    with _as_copy(of.log, is_copy=of.begins_at is not None):
+        return _written(options, of, partition, batches, small_bytes)
+
+
+def _written(
+    options: SinkOptions,
+    of: QueryBatch,
+    partition: int,
+    batches: Iterable[RecordBatch],
+    small_bytes: int | None,
+) -> BatchPart:
     attempt = None
     row = 0
     try:
@@ -58,9 +80,10 @@ def written(
             if not batch.num_rows:
                 continue
             if attempt is None:
-                attempt = _queries(options).attempt(of, partition)
+                attempt = _queries(options).attempt(of, partition, small_bytes=small_bytes)
             try:
-                attempt.append_columns(sink_columns.columns(batch))
+                times = None if of.begins_at is None else sink_columns.times(batch)
+                attempt.append_columns(sink_columns.columns(batch), times)
             except BadMessageError as error:
                 raise BadMessageError(
                     f"partition {partition}, in rows {row} to {row + batch.num_rows - 1}: {error}"
@@ -76,6 +99,22 @@ def written(
         raise
 
 
+@contextmanager
+def _as_copy(log: str, *, is_copy: bool) -> Iterator[None]:
+    """Say of a copy that it takes the log from nobody."""
+    try:
+        yield
+    except CopyTaken:
+        raise
+    except LogTaken as error:
+        if not is_copy:
+            raise
+        raise CopyTaken(
+            f"another writer has taken log {log}, or a newer run of this copy has it; nothing more "
+            "is copied by this run; what another program writes is no copy: copy into another log"
+        ) from error
+
+
 def published(options: SinkOptions, parts: Sequence[BatchPart | None]) -> PublishedBatch:
     """Publish a batch whose tasks have all given a part."""
     if None in parts:
@@ -85,7 +124,9 @@ def published(options: SinkOptions, parts: Sequence[BatchPart | None]) -> Publis
         )
     if all(isinstance(one, IdlePartition) and not one.is_known for one in parts):
         return PublishedBatch()
-    done = _queries(options).publish(parts)
+    is_copy = any(one is not None and one.of.begins_at is not None for one in parts)
+    with _as_copy(options.log, is_copy=is_copy):
+        done = _queries(options).publish(parts)
     _logger.info("log %s: %s", options.log, done)
     return done
 

@@ -15,6 +15,7 @@ made for a message.
 """
 
 from array import array
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow
@@ -42,6 +43,7 @@ _OF_PLACE: Final = frozenset(message_rows.COLUMNS.of) - frozenset(TYPES)
 _TEXT: Final = "payload binary, key binary, headers " + TYPES["headers"][0]
 _OFFSET: Final = "i"
 _OFFSET_BYTES: Final = 4
+_US: Final = 1_000
 
 
 def check(schema: StructType) -> None:
@@ -94,6 +96,18 @@ def columns(batch: RecordBatch) -> MessageColumns:
         keys=keys,
         headers=None if headers is None else _headers(headers),
     )
+
+
+def times(batch: RecordBatch) -> Sequence[int]:
+    """Give the times of the messages of a copy, in milliseconds."""
+    column = batch.column("time")
+    if column.null_count:
+        raise BadMessageError(
+            f"{column.null_count} rows have no time (null), and a message has one; nothing of this "
+            "partition was written"
+        )
+    us: list[int] = column.cast(pyarrow.int64()).to_pylist()
+    return [one // _US for one in us]
 
 
 def _bytes_of(values: pyarrow.Array) -> bytes:
