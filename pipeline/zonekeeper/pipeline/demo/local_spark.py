@@ -24,12 +24,14 @@ from pyspark.sql import SparkSession
 _MEMORY_MB: Final = 512
 #: What an executor uses beside its heap is not limited; the worker of a cluster must offer more.
 _OFFERED_MB: Final = 768
-#: Without an appender Spark would take its own settings instead.
+#: Without an appender Spark would take its own settings, and without the last two lines say so.
 _SILENT: Final = """\
 appender.none.type = Null
 appender.none.name = none
 rootLogger.level = off
 rootLogger.appenderRef.none.ref = none
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = off
 """
 _EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 #: Behind the name in brackets.
