@@ -15,6 +15,7 @@ from tests.support import held_ports, java_runtime
 from tests.support.checkout_root import ROOT
 from zonekeeper.log.api.blocking import BlockingLogs
 from zonekeeper.log.formats.messages import LogMessage
+from zonekeeper.pipeline.demo import local_spark
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +27,7 @@ LIMIT_S = 300
 def server(tmp_path: Path) -> Iterator[str]:
     """A server of Spark Connect, with Spark inside it."""
     java_runtime.require("Spark")
-    (tmp_path / "log4j2.properties").write_text("rootLogger.level = off\n")
+    (tmp_path / "log4j2.properties").write_text(local_spark.SILENT)
     options = f"-Dlog4j2.configurationFile={tmp_path / 'log4j2.properties'}"
     with ExitStack() as held, (tmp_path / "log").open("wb") as log:
         (port,) = held_ports.choose(1, "127.0.0.1", held)

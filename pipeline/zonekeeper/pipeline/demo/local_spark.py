@@ -25,7 +25,7 @@ _MEMORY_MB: Final = 512
 #: What an executor uses beside its heap is not limited; the worker of a cluster must offer more.
 _OFFERED_MB: Final = 768
 #: Without an appender Spark would take its own settings, and without the last two lines say so.
-_SILENT: Final = """\
+SILENT: Final = """\
 appender.none.type = Null
 appender.none.name = none
 rootLogger.level = off
@@ -48,7 +48,7 @@ def session(
     for installed in Path(pyspark.__file__).parent.iterdir():
         (home / installed.name).symlink_to(installed)
     properties = folder / "log4j2.properties"
-    properties.write_text(_SILENT)
+    properties.write_text(SILENT)
     os.environ |= {
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
