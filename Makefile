@@ -16,7 +16,7 @@ RUNS := $(VENV)/.runs
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help install demo console-pictures test test-long sim flaky kind test-kind interop check format lint types layers proto crds dashboards map lock bench clean
+.PHONY: help install demo demo-spark java console-pictures test test-long sim flaky kind test-kind interop check format lint types layers proto crds dashboards map lock bench clean
 
 help: ## say what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,14 @@ $(INSTALLED): requirements.lock pyproject.toml
 
 demo: $(RUNS) ## run the main job: a bookie dies, a zone goes and comes back, a zone is lost, all under load; a minute and a half
 	@$(BIN)/zonekeeper local demo
+
+# Asked for before anything is downloaded.
+java:
+	@test -x "$${JAVA_HOME:-/nowhere}/bin/java" || { test -z "$${JAVA_HOME:-}" && command -v java >/dev/null; } || \
+	  { echo "Spark needs Java 17 or newer: install a JRE (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME" >&2; exit 2; }
+
+demo-spark: java $(INSTALLED) ## a stream of Spark from a log into a log: an executor dies in the middle, and all is compared; a minute (needs Java)
+	@$(BIN)/python -m zonekeeper.pipeline.demo
 
 console-pictures: $(INSTALLED) ## pictures of the console during an outage, light and dark, wide and narrow: make console-pictures FOLDER=/tmp/console
 	CONSOLE_PICTURES=$(or $(FOLDER),/tmp/console-pictures) $(BIN)/pytest -q -m demo tests/shell/console/test_console_browser.py -k outage

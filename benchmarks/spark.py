@@ -29,22 +29,17 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from benchmarks.support import measuring, process_tree, rounds
+from benchmarks.support import measuring, process_tree, rounds, three_bookies
 from benchmarks.support.process_tree import TreeClock
 from benchmarks.support.rounds import Sample
 from benchmarks.support.same_batch import SameBatchSource
-from tests.support.bookie_processes import bookie_processes, make_cluster
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.pipeline.base import worker_client
 from zonekeeper.pipeline.base.worker_client import KeptClient
 from zonekeeper.pipeline.reading import entry_rows, message_rows, options
 from zonekeeper.pipeline.reading.columns import ColumnTypes
 from zonekeeper.pipeline.source import planning, task_reading
-from zonekeeper.placement.base.ids import BookieId, ZoneName
-from zonekeeper.placement.base.quorums import Quorums
-from zonekeeper.placement.policy.rules import PlacementRules, Policy
 
-QUORUMS: Final = Quorums(ensemble=3, write=3, ack=2)
 SIZES: Final = (100, 1_024)
 OURS: Final = "zonekeeper"
 KINDS: Final = ("ledger", "log")
@@ -267,13 +262,9 @@ def blocking_run(address: str, folder: Path, given: argparse.Namespace) -> Measu
 
 async def measured(folder: Path, given: argparse.Namespace) -> Measured:
     """Start the bookies, and run the rounds."""
-    address = f"sqlite://{folder}/meta.db"
-    bookies = {BookieId(f"bk-{zone}-0"): ZoneName(zone) for zone in ("a", "b", "c")}
-    rules = PlacementRules(zones=tuple(sorted(set(bookies.values()))))
-    await make_cluster(address, Policy(placement=rules, quorums=QUORUMS))
-    with bookie_processes(address, folder, bookies) as running:
-        await asyncio.to_thread(running.start)
-        return await asyncio.to_thread(blocking_run, address, folder, given)
+    return await three_bookies.measured(
+        folder, lambda address: blocking_run(address, folder, given)
+    )
 
 
 def main() -> None:

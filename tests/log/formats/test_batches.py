@@ -26,7 +26,13 @@ from tests.log.batching import (
     u32,
 )
 from zonekeeper.log.formats import batches
-from zonekeeper.log.formats.batches import BODY_BYTES_MAX, HEADER_BYTES, MESSAGES_MAX, Packing
+from zonekeeper.log.formats.batches import (
+    BODY_BYTES_MAX,
+    HEADER_BYTES,
+    MESSAGES_MAX,
+    BytesColumn,
+    Packing,
+)
 from zonekeeper.log.formats.messages import (
     HEADER_NAME_BYTES_MAX,
     HEADERS_MAX,
@@ -64,14 +70,20 @@ def test_a_batch_is_read_as_it_was_written(
     assert len(raw) - HEADER_BYTES <= sum(map(batches.size_bytes, many))
 
 
-def test_the_columns_stand_apart() -> None:
-    batch = batches.parse(built(*EVERYTHING), PACKERS)
+def test_the_columns_stand_apart_in_the_batch_as_it_came_and_nothing_is_copied() -> None:
+    raw = built(*EVERYTHING)
+    batch = batches.parse(raw, PACKERS)
 
-    assert (batch.payloads.data, list(batch.payloads.offsets)) == (b"firstthird", [0, 5, 5, 10])
-    assert batch.keys is not None
-    assert (batch.keys.data, batch.has_key) == (b"k1", b"\x01\x00\x01")
-    assert batch.header_names is not None
-    assert batch.header_names.data == b"tracetraceZeit"
+    def values(column: BytesColumn | None) -> list[bytes]:
+        assert column is not None
+        assert column.data is raw
+        return [column[at] for at in range(len(column))]
+
+    assert values(batch.payloads) == [b"first", b"", b"third"]
+    assert (values(batch.keys), batch.has_key) == ([b"k1", b"", b""], b"\x01\x00\x01")
+    assert values(batch.header_names) == [b"trace", b"trace", b"Zeit"]
+    assert batch.header_values is not None
+    assert batch.header_values.offsets[-1] == len(raw)
 
 
 def test_columns_that_nothing_needs_are_not_written() -> None:

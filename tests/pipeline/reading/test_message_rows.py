@@ -123,6 +123,19 @@ def test_a_large_batch_of_the_log_is_sent_without_a_copy() -> None:
     assert batch.column(0).buffers()[2].address == data.address
 
 
+def test_columns_share_the_bytes_of_their_batch_and_each_is_sent_alone() -> None:
+    many = [LogMessage(payload=bytes(300_000), key=b"k%d" % at) for at in range(2)]
+
+    (batch,) = message_rows.batches(StructType([ALL["key"]]), [piece(many)], 10)
+
+    sent = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sent, batch.schema) as stream:
+        stream.write_batch(batch)
+    assert sent.getvalue().size < 10_000
+    (came,) = pyarrow.ipc.open_stream(sent.getvalue())
+    assert came.column("key").to_pylist() == [b"k0", b"k1"]
+
+
 def wide(payloads: list[int], headers: int = 0) -> MessagePiece:
     """Give a piece of payloads of some sizes, without making them."""
     from_ends = [0]

@@ -4,7 +4,10 @@ This module notes outstanding requests, failures, slowness and bad copies of eac
 are shared by all ledgers of the client, and decide which replica is asked first next time.
 """
 
+import gc
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar, assert_never
 
 from zonekeeper.client.base.asks import Asks
@@ -25,6 +28,24 @@ from zonekeeper.wire.formats.digests import MasterKey
 Reply = TypeVar("Reply")
 
 _logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Let the garbage collector wait until the entries of a reply are made.
+
+    It runs whenever some hundred objects are new, and walks through all that are young, or through
+    all that there are. A reply brings thousands of entries, none of which is garbage: to walk
+    through them again and again took as long as everything else that is done for small entries.
+    """
+    if not gc.isenabled():
+        yield  # by the application, or by another thread that is here
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class Reading:
@@ -124,7 +145,8 @@ class Reading:
         finally:
             self._pending(bookie, -1)
         self.bookies.count_read(bookie, sum(frame.size_bytes for frame in reply.frames))
-        checked = checking.check(self.sealer, reply.frames)
+        with _collector_at_rest():
+            checked = checking.check(self.sealer, reply.frames)
         for error in checked.bad.values():
             self.report(bookie, error)
         return checked, reply.next_entry_id

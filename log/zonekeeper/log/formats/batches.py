@@ -115,7 +115,8 @@ class BytesColumn:
     """The values of one column, back to back: value n is ``data[offsets[n]:offsets[n + 1]]``.
 
     The offsets are numbers of 32 bits in the order of this machine. So the two buffers are those of
-    a binary column of Arrow, which is made of them without an object for each message.
+    a binary column of Arrow, which is made of them without an object for each message. ``data`` is
+    the batch as it came, or its unpacked body, and all columns share it: nothing is copied.
     """
 
     offsets: "array[int]"
@@ -277,8 +278,12 @@ def parse(raw: bytes, packers: Packers) -> MessageBatch:
         raise _bad(Flaw.OUT_OF_RANGE, f"place {place}, wall ms {wall_ms}")
     if size > BODY_BYTES_MAX:
         raise _bad(Flaw.TOO_LARGE, f"a body of {size} bytes; the limit is {BODY_BYTES_MAX}")
-    body = _unpacked(raw[HEADER_BYTES:], size, packing, packers)
-    return _Columns(body, count).batch(flags, place=place, wall_ms=wall_ms, packing=packing)
+    if packing is Packing.NONE:
+        _check_size(len(raw) - HEADER_BYTES, size)
+        columns = _Columns(raw, HEADER_BYTES, count)
+    else:
+        columns = _Columns(_unpacked(raw[HEADER_BYTES:], size, packing, packers), 0, count)
+    return columns.batch(flags, place=place, wall_ms=wall_ms, packing=packing)
 
 
 def _body(many: Sequence[LogMessage]) -> tuple[BatchFlags, list[bytes]]:
@@ -327,53 +332,55 @@ def _check_start(raw: bytes) -> tuple[Packing, BatchFlags]:
 
 
 def _unpacked(packed: bytes, size: int, packing: Packing, packers: Packers) -> bytes:
-    if packing is Packing.NONE:
-        body = packed
-    elif packing not in packers:
+    if packing not in packers:
         raise UnsupportedError(
             f"a batch packed with {packing.name.lower()}, for which this process has no library"
         )
-    else:
-        try:
-            body = packers[packing].unpack(packed, size)
-        except ValueError as error:
-            raise _bad(Flaw.INCONSISTENT, f"its body cannot be unpacked: {error}") from error
-    if len(body) != size:
-        raise _bad(Flaw.INCONSISTENT, f"a body of {len(body)} bytes; the header says {size}")
+    try:
+        body = packers[packing].unpack(packed, size)
+    except ValueError as error:
+        raise _bad(Flaw.INCONSISTENT, f"its body cannot be unpacked: {error}") from error
+    _check_size(len(body), size)
     return body
+
+
+def _check_size(found: int, size: int) -> None:
+    if found != size:
+        raise _bad(Flaw.INCONSISTENT, f"a body of {found} bytes; the header says {size}")
 
 
 class _Columns:
     """Takes the columns of a body, in order. No list is made before its bytes are there."""
 
-    def __init__(self, body: bytes, count: int) -> None:
-        self._body = body
-        self._at = 0
+    def __init__(self, data: bytes, start: int, count: int) -> None:
+        """``data``: the body begins at ``start``, and ends with it."""
+        self._data = data
+        self._start = start
+        self._at = start
         self._count = count
 
     def batch(
         self, flags: BatchFlags, *, place: int, wall_ms: int, packing: Packing
     ) -> MessageBatch:
-        payload_offsets = self._offsets(self._lengths("I", self._count))
-        has_key, key_offsets = None, None
+        payload_lengths = self._lengths("I", self._count)
+        has_key, key_lengths = None, None
         if BatchFlags.KEYED in flags:
             has_key = self._take(self._count)
             key_lengths = self._lengths("I", self._count)
             _check_keys(has_key, key_lengths)
-            key_offsets = self._offsets(key_lengths)
-        header_ends, name_offsets, value_offsets = None, None, None
+        header_ends, name_lengths, value_lengths = None, None, None
         if BatchFlags.HEADED in flags:
             header_ends = list(accumulate(self._lengths("H", self._count)))
             if not header_ends[-1]:
                 raise _bad(Flaw.INCONSISTENT, "it says that it has headers, and has none")
-            name_offsets = self._offsets(self._lengths("H", header_ends[-1]))
-            value_offsets = self._offsets(self._lengths("I", header_ends[-1]))
-        payloads = self._column(payload_offsets)
-        keys = None if key_offsets is None else self._column(key_offsets)
-        names = None if name_offsets is None else self._column(name_offsets)
-        values = None if value_offsets is None else self._column(value_offsets)
-        if self._at != len(self._body):
-            raise _bad(Flaw.TRAILING, f"{len(self._body) - self._at} bytes")
+            name_lengths = self._lengths("H", header_ends[-1])
+            value_lengths = self._lengths("I", header_ends[-1])
+        payloads = self._column(payload_lengths)
+        keys = None if key_lengths is None else self._column(key_lengths)
+        names = None if name_lengths is None else self._column(name_lengths)
+        values = None if value_lengths is None else self._column(value_lengths)
+        if self._at != len(self._data):
+            raise _bad(Flaw.TRAILING, f"{len(self._data) - self._at} bytes")
         if header_ends is not None and names is not None:
             _check_headers(header_ends, names)
         return MessageBatch(
@@ -389,24 +396,27 @@ class _Columns:
         )
 
     def _take(self, size: int) -> bytes:
-        taken = self._body[self._at : self._at + size]
-        if len(taken) != size:
-            raise _bad(Flaw.TRUNCATED, f"{size} bytes wanted at {self._at} of its body")
+        first = self._at
+        return self._data[first : self._pass(size)]
+
+    def _pass(self, size: int) -> int:
+        """Go behind so many bytes; give the place behind them."""
+        if self._at + size > len(self._data):
+            where = self._at - self._start
+            raise _bad(Flaw.TRUNCATED, f"{size} bytes wanted at {where} of its body")
         self._at += size
-        return taken
+        return self._at
 
     def _lengths(self, code: str, count: int) -> tuple[int, ...]:
         width = struct.calcsize(f">{code}")
         return struct.unpack(f">{count}{code}", self._take(width * count))
 
-    def _offsets(self, lengths: Sequence[int]) -> "array[int]":
-        """Give the offsets of values; what the body cannot have is refused before a sum is kept."""
-        if (size := sum(lengths)) > len(self._body):
-            raise _bad(Flaw.TRUNCATED, f"{size} bytes of values; its body has {len(self._body)}")
-        return array(_INT32, accumulate(lengths, initial=0))
-
-    def _column(self, offsets: "array[int]") -> BytesColumn:
-        return BytesColumn(offsets=offsets, data=self._take(offsets[-1]))
+    def _column(self, lengths: Sequence[int]) -> BytesColumn:
+        """Give the next column; what the body cannot have is refused before a sum is kept."""
+        first = self._at
+        self._pass(sum(lengths))
+        offsets = array(_INT32, accumulate(lengths, initial=first))
+        return BytesColumn(offsets=offsets, data=self._data)
 
 
 def _check_keys(has_key: bytes, lengths: Sequence[int]) -> None:
