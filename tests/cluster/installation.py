@@ -79,7 +79,7 @@ def _stays(lab: Lab, pod: str) -> bool:
 
 
 def resource(name: str, space: str, uri: str, **spec: object) -> Json:
-    """Give a resource of three zones with three bookies each; ``spec`` changes it."""
+    """Give a resource of three zones with three bookies each, in plaintext; ``spec`` changes it."""
     return {
         "apiVersion": "zonekeeper.io/v1alpha1",
         "kind": "BookieCluster",
@@ -90,6 +90,8 @@ def resource(name: str, space: str, uri: str, **spec: object) -> Json:
             "zones": [{"name": zone} for zone in ZONES],
             "bookiesPerZone": 3,
             "storage": {"size": "1Gi"},
+            "tls": {"mode": "Plaintext"},
+            "network": {"policies": False},
             **spec,
         },
     }

@@ -75,7 +75,8 @@ def test_in_named_namespaces_there_is_no_right_over_the_whole_cluster(operator: 
     found = dict(documents(bare(operator, "--set", "namespaces={one,two}")))
 
     assert sorted(name.split("/")[0] for name in found) == [
-        *("Deployment", "PodDisruptionBudget", "Role", "RoleBinding", "ServiceAccount")
+        *("Deployment", "NetworkPolicy", "PodDisruptionBudget"),
+        *("Role", "RoleBinding", "ServiceAccount"),
     ]
     whole = yaml.safe_load_all(bare(operator, "--set", "namespaces={one,two}"))
     roles = [item["metadata"]["namespace"] for item in whole if item and item["kind"] == "Role"]

@@ -41,8 +41,47 @@ def _affinity(**expression: object) -> Json:
     return {"affinity": {"nodeAffinity": required}}
 
 
+def _tls(words: str, **fields: object) -> WrongSpec:
+    return _wrong(f"tls: {words}", "spec.tls", words, tls=fields)
+
+
 #: Each rule that needs no judgement is broken once.
 WRONG: Final = (
+    _tls("must have issuerRef with mode Issuer", mode="Issuer"),
+    _tls("and with no other mode; write mode: Issuer", issuerRef={"name": "x"}),
+    _tls("must have secrets with mode Secrets", mode="Secrets"),
+    _tls(
+        "and with no other mode; write mode: Secrets",
+        mode="Operator",
+        secrets={"bookies": "a", "autorecovery": "b"},
+    ),
+    _tls("must have clients with mode Operator or Issuer only", mode="Plaintext", clients=["a"]),
+    _tls("must have lifetime with mode Operator or Issuer only", mode="Plaintext", lifetime="9d"),
+    _tls(
+        "must have authorityLifetime with mode Operator only",
+        mode="Issuer",
+        issuerRef={"name": "x"},
+        authorityLifetime="9d",
+    ),
+    _tls(
+        "must have settle with mode Operator only",
+        mode="Issuer",
+        issuerRef={"name": "x"},
+        settle="1m",
+    ),
+    _wrong("a mode", "spec.tls.mode", "must be one of Operator, Issuer", tls={"mode": "On"}),
+    _wrong(
+        "an issuer's kind",
+        "spec.tls.issuerRef.kind",
+        "must be one of Issuer, ClusterIssuer",
+        tls={"mode": "Issuer", "issuerRef": {"name": "x", "kind": "Y"}},
+    ),
+    _wrong(
+        "a namespace of clients",
+        "spec.network.clientsFrom[0]",
+        "must be the name of a namespace",
+        network={"clientsFrom": ["A_B"]},
+    ),
     _wrong(
         "ack above write",
         "spec.policy.quorums.ack",
@@ -306,6 +345,13 @@ WRONG: Final = (
 
 #: Each is legal for both.
 RIGHT: Final[tuple[tuple[str, Json], ...]] = (
+    ("an issuer", {"tls": {"mode": "Issuer", "issuerRef": {"name": "x"}, "lifetime": "9d"}}),
+    (
+        "given secrets",
+        {"tls": {"mode": "Secrets", "secrets": {"bookies": "a", "autorecovery": "b"}}},
+    ),
+    ("clients by default", {"tls": {"clients": ["a"], "settle": "1m"}}),
+    ("who may come", {"network": {"policies": True, "clientsFrom": ["a"], "pagesFrom": ["b"]}}),
     ("a tag with a digest", {"image": f"host:5000/zonekeeper:V1@{DIGEST}"}),
     ("latest with a digest", {"image": f"zonekeeper:latest@{DIGEST}"}),
     ("the least volumes", {"storage": {"size": "256Mi", "journal": {"size": "256Mi"}}}),

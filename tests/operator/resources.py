@@ -3,11 +3,20 @@
 import datetime
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from zonekeeper.operator.cluster import kept_spec
 from zonekeeper.operator.cluster.kept_spec import KeptSpec
-from zonekeeper.operator.kubernetes.api import Json
+from zonekeeper.operator.kubernetes.api import (
+    BOOKIE_CLUSTERS,
+    CLAIMS,
+    CONTROLLER_REVISIONS,
+    DEPLOYMENTS,
+    PODS,
+    SECRETS,
+    STATEFUL_SETS,
+    Json,
+)
 from zonekeeper.operator.plan.plans import Action
 from zonekeeper.operator.run.reconciling import Key
 
@@ -15,6 +24,12 @@ SPACE, NAME = "logs", "log"
 KEY = Key(SPACE, NAME)
 URI = "zk://zookeeper:2181/logs/ledgers"
 NOW = "2026-01-02T03:04:05Z"
+
+#: The kinds by which a world has changed or not.
+PICTURED = (
+    *(BOOKIE_CLUSTERS, CONTROLLER_REVISIONS, STATEFUL_SETS, DEPLOYMENTS),
+    *(PODS, CLAIMS, SECRETS),
+)
 
 #: What Kubernetes says of a process that ends as soon as it is started.
 CRASHED = {
@@ -30,7 +45,7 @@ CRASHED = {
 
 
 def resource(**spec: object) -> Json:
-    """Give a resource that is legal; ``spec`` changes it."""
+    """Give a resource that is legal, without TLS and policies; ``spec`` changes it."""
     return {
         "apiVersion": "zonekeeper.io/v1alpha1",
         "kind": "BookieCluster",
@@ -48,6 +63,8 @@ def resource(**spec: object) -> Json:
             "bookiesPerZone": 2,
             "storage": {"size": "1Gi"},
             "update": {"bake": "0s"},
+            "tls": {"mode": "Plaintext"},
+            "network": {"policies": False},
             **spec,
         },
     }
@@ -74,6 +91,12 @@ def is_of_a_set(pod: Json) -> bool:
 def clock() -> datetime.datetime:
     """Give wall time that stands still."""
     return datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+
+
+def statuses(conditions: Mapping[str, tuple[str, str]]) -> set[str]:
+    """Give the statuses of all conditions but ``Secure``: these resources are in plaintext."""
+    assert conditions["Secure"] == ("False", "Plaintext")
+    return {status for kind, (status, _) in conditions.items() if kind != "Secure"}
 
 
 def kinds_of(actions: Sequence[Action]) -> list[str]:

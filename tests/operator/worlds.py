@@ -17,6 +17,7 @@ from tests.operator.resources import (
     KEY,
     NAME,
     NOW,
+    PICTURED,
     SPACE,
     URI,
     clock,
@@ -45,8 +46,6 @@ from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
-    CONTROLLER_REVISIONS,
-    DEPLOYMENTS,
     FORMATS_LABEL,
     INSTANCE_LABEL,
     NODES,
@@ -220,8 +219,7 @@ class World:
 
     async def picture(self) -> tuple[Sequence[Json], object]:
         """Give all that is there, but events and the records of the zone watch."""
-        kinds = (BOOKIE_CLUSTERS, CONTROLLER_REVISIONS, STATEFUL_SETS, DEPLOYMENTS, PODS, CLAIMS)
-        objects = [item for kind in kinds for item in await self.kubernetes.list(kind, "")]
+        objects = [one for kind in PICTURED for one in await self.kubernetes.list(kind, "")]
         changes = self.server.last_change_id - self.evaluated
         stored = changes if self.file is None else await self.nodes_in_store()
         return objects, stored
@@ -392,11 +390,10 @@ class World:
         )
         bookie = BookieId(name)
         if await cookie_store.read(cluster, bookie) is None:
-            dirs = ("/data",)
             cookie = Cookie(
                 bookie=bookie,
-                journal_dirs=dirs,
-                ledger_dirs=dirs,
+                journal_dirs=("/data",),
+                ledger_dirs=("/data",),
                 instance=cluster.instance,
                 location=Location(ZoneName(zone), domain),
             )

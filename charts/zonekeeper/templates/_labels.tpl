@@ -57,6 +57,15 @@ readOnlyRootFilesystem: true
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [secrets]                    # certificates, by their names: none is listed, watched or deleted
+  verbs: [get, create, patch]
+- apiGroups: [cert-manager.io]
+  resources: [certificates]               # only with spec.tls.mode: Issuer
+  verbs: [list, create, patch]
 - apiGroups: [""]
   resources: [services, serviceaccounts]
   verbs: [get, list, watch, create, patch]

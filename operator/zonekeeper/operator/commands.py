@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -12,8 +13,14 @@ import yaml
 from zonekeeper.metadata.commands import exits, opening, options, yaml_files
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.operator.certificates import client_certificate
+from zonekeeper.operator.certificates.client_certificate import (
+    GivenRole,
+    IssuedFiles,
+    WantedCertificate,
+)
 from zonekeeper.operator.cluster import crd
-from zonekeeper.operator.kubernetes.api import Json
+from zonekeeper.operator.kubernetes.api import SECRETS, Json
 from zonekeeper.operator.kubernetes.api_server import ApiServer
 from zonekeeper.operator.lead import checking
 from zonekeeper.operator.plan import preflight_text
@@ -87,6 +94,54 @@ def plan_command(file: Path, namespace: str | None, image: str | None, output: s
     sys.exit(exits.answer(yes=not found.refused))
 
 
+@commands.command(
+    name="client-cert",
+    epilog="Example: zonekeeper operator client-cert billing --cluster log -n logs --to ./tls",
+)
+@click.argument("name")
+@click.option("--cluster", required=True, metavar="NAME", help="The BookieCluster.")
+@click.option("-n", "--namespace", required=True, metavar="NAME", help="Its namespace.")
+@click.option(
+    "--role",
+    type=click.Choice([str(role) for role in GivenRole]),
+    default=str(GivenRole.CLIENT),
+    show_default=True,
+    help="What the certificate lets its holder do.",
+)
+@click.option("--to", type=click.Path(path_type=Path), metavar="FOLDER", help="Where files go.")
+@click.option("--secret", metavar="NAME", help="A new Secret in the namespace, instead of files.")
+def client_cert_command(
+    name: str,
+    cluster: str,
+    namespace: str,
+    role: str,
+    to: Path | None,
+    secret: str | None,
+) -> None:
+    """Issue a certificate for an application, signed by the cluster's authority.
+
+    NAME is shown in audits. It writes tls.crt, tls.key and ca.crt into FOLDER, or into a Secret.
+    It uses KUBECONFIG, and needs the right to read the Secret CLUSTER-ca-tls. The certificate lasts
+    90 days and is not renewed: make it again before that, and after each rotation of the authority.
+    A name in spec.tls.clients has a Secret that is renewed.
+    """
+    if (to is None) == (secret is None):
+        raise click.UsageError("give either --to FOLDER or --secret NAME")
+    wanted = WantedCertificate(
+        namespace=namespace,
+        cluster=cluster,
+        name=name,
+        role=GivenRole(role),
+    )
+    with exits.reported():
+        files = asyncio.run(_client_cert(wanted, secret))
+        if to is not None:
+            for path in client_certificate.write(files, to):
+                click.echo(str(path))
+        else:
+            click.echo(f"Secret {namespace}/{secret}")
+
+
 class _Plain(yaml.SafeDumper):
     """A dumper that writes equal parts out each time; others refer to the first one."""
 
@@ -109,6 +164,22 @@ async def _run(checked: OperatorSettings) -> None:
     kubernetes = ApiServer.from_surroundings()
     try:
         await running.run(kubernetes, checked)
+    finally:
+        await kubernetes.close()
+
+
+async def _client_cert(wanted: WantedCertificate, secret: str | None) -> IssuedFiles:
+    kubernetes = ApiServer.from_surroundings()
+    try:
+        files = await client_certificate.issued(
+            kubernetes,
+            wanted,
+            wall_ms=int(time.time() * 1_000),  # noqa: TID251 a command's clock
+        )
+        if secret is not None:
+            body = client_certificate.secret(files, wanted, secret)
+            await kubernetes.create(SECRETS, body)
+        return files
     finally:
         await kubernetes.close()
 

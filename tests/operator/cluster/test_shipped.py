@@ -168,7 +168,8 @@ async def test_the_role_allows_exactly_what_the_operator_does(tmp_path: Path) ->
         verbs = {"apply": {"patch", "create"}, "release": {"patch"}}.get(verb, {verb})
         used.update((f"{kind.group}/{kind.plural}", each) for each in verbs)
 
-    world = World(tmp_path, onDelete="Delete")
+    secure = {"tls": {"mode": "Operator"}, "network": {"policies": True}}
+    world = World(tmp_path, onDelete="Delete", **secure)
     world.fate = note
     await world.settle()
     for image in ("zonekeeper:0.1.1", "zonekeeper:0.1.0", "zonekeeper:0.1.1"):
@@ -176,8 +177,15 @@ async def test_the_role_allows_exactly_what_the_operator_does(tmp_path: Path) ->
         await world.settle()
     await world.unmark_claims()
     await world.settle()
+    await world.change(network={"policies": False}, bookiesPerZone=3)  # more names to certify
+    await world.settle()
     world.delete()
     await world.settle()
+    issuer = World(tls={"mode": "Issuer", "issuerRef": {"name": "x"}})
+    issuer.fate = note
+    await issuer.settle()
+    await issuer.change(bookiesPerZone=3)
+    await issuer.settle()
     used |= {(f"{kind.group}/{kind.plural}", verb) for kind in OWNED for verb in ("list", "watch")}
     clusters = "zonekeeper.io/bookieclusters"
     # Its status and finalizer are applied; the resource itself is never created by us.

@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.operator import repairing
 from tests.operator.resources import NOW, kept, resource, revision_of
+from zonekeeper.operator.certificates.sights import CertificateSight
 from zonekeeper.operator.cluster import desired, owned_objects, repair_objects
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, FINALIZER, STATEFUL_SETS, Json
@@ -64,6 +65,7 @@ def _resource(*, built: bool, held: bool = False, leaving: bool = False, **spec:
 
 REFUSED: Final[Json] = {"policy": {"quorums": {"ack": 9}}}
 LEGAL: Final = _resource(built=True)
+ENCRYPTED: Final = _resource(built=True, tls={"mode": "Operator"})
 EARLIER: Final = _resource(built=True, image="zonekeeper:0.0.9")
 
 
@@ -94,6 +96,7 @@ RESOURCES: Final[tuple[tuple[Json, tuple[Json, ...]], ...]] = (
     (_resource(built=False), ()),
     (_resource(built=False), (LEGAL,)),
     (LEGAL, (LEGAL,)),
+    (ENCRYPTED, (ENCRYPTED,)),
     (LEGAL, (EARLIER, LEGAL)),
     (_rolling(halted=False), (LEGAL,)),
     (_rolling(halted=True), (LEGAL,)),
@@ -269,6 +272,8 @@ def _surroundings() -> Iterator[Json]:
     yield well | {"watched": watched(held=True)}
     yield well | {"watched": WatchSight(since_ms=0)}
     yield well | {"watched": WatchSight(since_ms=0, now_ms=3_600_000)}
+    yield well | {"certificates": CertificateSight(permitted=False)}
+    yield well | {"certificates": CertificateSight(issued=None)}
     yield well | {"repairers": repairers(ready=False)}
     yield well | {"repairers": ()}
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
+from tests.operator import resources
 from tests.operator.roll import rolling_world
 from tests.operator.roll.rolling_world import NEW, OLD, THIRD, UnitsAway
 from tests.operator.worlds import World
@@ -110,6 +111,6 @@ async def test_an_operator_that_dies_again_and_again_makes_and_rolls_the_same_cl
     assert world.deaths >= DEATHS_MIN
     assert set((await rolling_world.images(world)).values()) == {THIRD}
     assert set((await rolling_world.templates(world)).values()) == {THIRD}
-    assert {status for status, _ in (await world.conditions()).values()} == {"True"}
+    assert resources.statuses(await world.conditions()) == {"True"}
     assert (await rolling_world.roll(world))["phase"] == "Settled"
     assert await rolling_world.declared(world) == []

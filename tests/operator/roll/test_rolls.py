@@ -1,5 +1,6 @@
 """A changed template reaches the bookies: the canary first, unit by unit, one away at a time."""
 
+from tests.operator import resources
 from tests.operator.resources import SPACE
 from tests.operator.roll import rolling_world
 from tests.operator.roll.rolling_world import NEW, OLD, THIRD, UnitsAway
@@ -44,7 +45,7 @@ async def test_a_new_image_reaches_every_bookie_unit_by_unit_the_canary_first() 
     ]
     assert not set(before.values()) & set((await rolling_world.uids(world)).values())
     assert set((await rolling_world.images(world)).values()) == {NEW}
-    assert {status for status, _ in (await world.conditions()).values()} == {"True"}
+    assert resources.statuses(await world.conditions()) == {"True"}
     assert await rolling_world.declared(world) == []
     found = await rolling_world.roll(world)
     assert (found["phase"], found["updated"], found["total"]) == ("Settled", 12, 12)
@@ -134,7 +135,7 @@ async def test_a_broken_canary_halts_the_roll_with_its_last_words_and_the_old_sp
     healed = await rolling_world.uids(world)
     assert [name for name in before if healed[name] != before[name]] == ["log-a-0"]
     assert set((await rolling_world.images(world)).values()) == {OLD}
-    assert {status for status, _ in (await world.conditions()).values()} == {"True"}
+    assert resources.statuses(await world.conditions()) == {"True"}
     assert await rolling_world.declared(world) == []
 
 
@@ -190,7 +191,7 @@ async def test_bookies_that_are_not_ready_are_rolled_first_and_do_not_stand_in_t
     await world.settle()
 
     assert set((await rolling_world.images(world)).values()) == {OLD}
-    assert {status for status, _ in (await world.conditions()).values()} == {"True"}
+    assert resources.statuses(await world.conditions()) == {"True"}
 
 
 async def test_one_bookie_that_is_not_ready_goes_before_the_canary() -> None:
@@ -263,7 +264,7 @@ async def test_a_restart_is_asked_for_by_an_annotation_and_taking_it_off_asks_fo
     await rolling_world.annotate(world, restart=None)
     await world.settle()
     assert await rolling_world.uids(world) == second
-    assert {status for status, _ in (await world.conditions()).values()} == {"True"}
+    assert resources.statuses(await world.conditions()) == {"True"}
 
     await rolling_world.annotate(world, restart="tuesday")
     await world.settle()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.operator import resources
 from tests.operator.resources import NAME, SPACE, URI
 from tests.operator.worlds import World
 from zonekeeper.metadata.cluster import cluster as clusters
@@ -67,7 +68,7 @@ async def test_a_resource_becomes_a_ready_cluster_in_a_root_of_its_own() -> None
         "poddisruptionbudgets/log-bookies",
     ]
     conditions = await world.conditions()
-    assert {status for status, _ in conditions.values()} == {"True"}
+    assert resources.statuses(conditions) == {"True"}
     assert conditions["Ready"] == READY
     assert await policy_owner(world) == f"operator/{SPACE}/{NAME}"
     status = (await world.get())["status"]

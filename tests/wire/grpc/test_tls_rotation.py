@@ -61,6 +61,27 @@ async def test_a_link_and_its_bookie_go_over_to_certificates_of_another_authorit
         await server.stop(0)
 
 
+def test_files_of_two_rotations_are_never_used_together(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ours")
+    files = place(tmp_path / "client", authority, "client")
+    comes_between = iter([False, True, False])
+
+    def made(read: tls.TlsFiles) -> tuple[bytes, bytes]:
+        certificate = read.certificate.read_bytes()
+        if next(comes_between):
+            place(tmp_path / "client", authority, "client")
+        return certificate, read.key.read_bytes()
+
+    kept = tls.MadeFromFiles(files, made)
+    first = kept.made
+    place(tmp_path / "client", authority, "client")
+
+    assert not kept.renew()
+    assert kept.made == first
+    assert kept.renew()
+    assert kept.made == (files.certificate.read_bytes(), files.key.read_bytes())
+
+
 def test_files_that_cannot_be_used_change_nothing_and_are_told_of_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

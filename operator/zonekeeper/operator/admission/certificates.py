@@ -1,8 +1,8 @@
 """The webhook's certificate: two files in a folder, as Kubernetes mounts a Secret of type TLS.
 
-The operator makes no certificate. It would have to hand one to its other replicas and its authority
-to the API server, and for both it would need rights over Secrets and webhooks that nothing else of
-it needs. Who installs the chart names a Secret; cert-manager or the platform keep it fresh.
+The operator makes no certificate for itself. It would have to hand its authority to the API server,
+and for that it would need rights over webhooks that nothing else of it needs. The person who
+installs the chart names a Secret; cert-manager or the platform keep it fresh.
 
 The folder may be empty at first: the Secret is made later, or never, and the operator works all the
 same. Until then every handshake fails, and the API server goes on without the webhook. Kubernetes

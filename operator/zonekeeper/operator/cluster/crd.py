@@ -12,7 +12,16 @@ from typing import Final, cast
 
 from zonekeeper.operator.cluster import amounts, crd_rules, desired
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
-from zonekeeper.operator.shapes import config, forbidden, images, names, pods, schemas
+from zonekeeper.operator.shapes import (
+    config,
+    forbidden,
+    images,
+    names,
+    network,
+    pods,
+    schemas,
+    tls,
+)
 from zonekeeper.operator.shapes.shapes import TEXT_MAX
 from zonekeeper.placement.base import fields
 from zonekeeper.placement.policy import effects, rules, rules_data
@@ -112,6 +121,8 @@ def _whole() -> Json:
         {
             **_tree(desired.FIELDS, _DESCRIPTIONS.__getitem__, _plain),
             **schemas.properties(pods.TABLE),
+            "tls": schemas.of_shape(tls.SHAPE),
+            "network": schemas.of_shape(network.SHAPE),
             "config": config.schema(),
             "zones": _zones(),
             "resources": _resources("Processor and memory of each bookie"),
@@ -308,6 +319,7 @@ def _status() -> Json:
             "unwell": _by_key(unwell, "pod"),
             "instance": text | {"description": "The INSTANCEID of the cluster in its root."},
             "image": text | {"description": "The image that bookies shall run."},
+            "defaults": text | {"description": "The defaults that the resource was made under."},
             "version": text | {"description": "The version of the operator that wrote this."},
             "roll": _roll(),
         },

@@ -14,7 +14,8 @@ from typing import Final
 
 from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
-from zonekeeper.operator.cluster import amounts, sizing
+from zonekeeper.operator.cluster import amounts, security_rules, sizing
+from zonekeeper.operator.cluster.security_rules import NetworkRules, TlsRules
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.shapes import config, forbidden, images, names, pods, volumes
 from zonekeeper.operator.shapes.pods import PodFields
@@ -146,6 +147,8 @@ class Desired:
     config: Mapping[str, str]
     update: UpdateRules
     policy: Policy
+    tls: TlsRules
+    network: NetworkRules
     #: Warnings of placement, and problems that a cluster which is built already may keep.
     warnings: tuple[str, ...]
 
@@ -212,6 +215,7 @@ def read(resource: Json) -> Desired | RefusedResource:
     policy = _policy(spec, zones, problems)
     chosen = config.read(spec.get("config"), "spec.config", problems)
     problems += forbidden.problems(spec)
+    tls, network = security_rules.read(spec, resource, problems)
     given_uri = values.get("metadata.uri")
     if given_uri is not None and (wrong := _uri_problem(given_uri)):
         problems.append(wrong)
@@ -256,6 +260,8 @@ def read(resource: Json) -> Desired | RefusedResource:
         config=chosen,
         update=_update(values),
         policy=replace(policy, owner=owner(resource)),
+        tls=tls,
+        network=network,
         warnings=(
             *map(str, newer),
             *(() if repairers else (NO_REPAIR,)),

@@ -5,6 +5,7 @@
 - A headless Service, which names pods before they are ready.
 - A ServiceAccount without rights and without a token.
 - What repairs the cluster (``repair_objects``).
+- NetworkPolicies, unless the resource does without (``network_objects``).
 - One PodDisruptionBudget over all bookies. With one budget for each zone, two drains in the same
   second could take a bookie from two zones.
 
@@ -16,7 +17,7 @@ import hashlib
 import json
 from typing import Final
 
-from zonekeeper.operator.cluster import pod_parts, repair_objects
+from zonekeeper.operator.cluster import network_objects, pod_parts, repair_objects, tls_parts
 from zonekeeper.operator.cluster.desired import Desired, Zone
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
@@ -58,6 +59,11 @@ def set_name(cluster: str, zone: str) -> str:
     return f"{cluster}-{zone}"
 
 
+def service_name(cluster: str) -> str:
+    """Give the name of the Service of the bookies."""
+    return f"{cluster}-bookies"
+
+
 def claim_name(bookie: str) -> str:
     """Give the name of the claim that a StatefulSet makes for a pod's data."""
     return f"{VOLUME}-{bookie}"
@@ -72,10 +78,11 @@ def names(desired: Desired) -> tuple[tuple[ObjectKind, str], ...]:
     """Name what ``all_of`` gives, in its order: the objects themselves cost much more to make."""
     return (
         (SERVICE_ACCOUNTS, _account(desired)),
-        (SERVICES, _service_name(desired)),
+        (SERVICES, service_name(desired.name)),
         (BUDGETS, _budget_name(desired)),
         *((STATEFUL_SETS, set_name(desired.name, zone.name)) for zone in desired.zones),
         *repair_objects.names(desired),
+        *network_objects.names(desired),
     )
 
 
@@ -92,6 +99,7 @@ def all_of(
         (BUDGETS, _budget(desired)),
         *((STATEFUL_SETS, _stateful_set(desired, zone, instance)) for zone in desired.zones),
         *repair_objects.all_of(desired),
+        *network_objects.all_of(desired),
     ]
     return tuple((kind, _owned(body, resource)) for kind, body in bare)
 
@@ -187,17 +195,13 @@ def _account(desired: Desired) -> str:
     return f"{desired.name}-bookie"
 
 
-def _service_name(desired: Desired) -> str:
-    return f"{desired.name}-bookies"
-
-
 def _budget_name(desired: Desired) -> str:
     return f"{desired.name}-bookies"
 
 
 def _service(desired: Desired) -> Json:
     return {
-        **_named(desired, _service_name(desired)),
+        **_named(desired, service_name(desired.name)),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
@@ -233,7 +237,7 @@ def _stateful_set(desired: Desired, zone: Zone, instance: str | None) -> Json:
     body = _named(desired, set_name(desired.name, zone.name))
     body["metadata"]["labels"] |= own
     body["spec"] = {
-        "serviceName": _service_name(desired),
+        "serviceName": service_name(desired.name),
         "replicas": desired.bookies_per_zone,
         "podManagementPolicy": "Parallel",
         "updateStrategy": {"type": "OnDelete"},
@@ -286,6 +290,7 @@ def _pod(desired: Desired, zone: Zone, labels: Json) -> Json:
         "containers": [_container(desired, zone)],
         **pod_parts.scheduling(zone.pods),
         **({"affinity": zone.pods.affinity} if zone.pods.affinity else {}),
+        **tls_parts.volumes(tls_parts.of_bookies(desired, zone.name)),
     }
 
 
@@ -301,7 +306,10 @@ def _container(desired: Desired, zone: Zone) -> Json:
         ],
         **pod_parts.probes(),
         **pod_parts.LAST_WORDS,
-        "volumeMounts": [{"name": name, "mountPath": _FOLDERS[name]} for name in volumes(desired)],
+        "volumeMounts": [
+            *({"name": name, "mountPath": _FOLDERS[name]} for name in volumes(desired)),
+            *tls_parts.mounts(tls_parts.of_bookies(desired, zone.name)),
+        ],
         "securityContext": dict(pod_parts.RESTRICTED_CONTAINER),
         **pod_parts.pulling(zone.pods),
     }
@@ -324,6 +332,7 @@ def _environment(desired: Desired, zone: Zone) -> list[Json]:
         said[seam.JOURNAL] = JOURNAL_FOLDER
     if desired.socket_lane:
         said[seam.LISTEN_SOCKET] = f"0.0.0.0:{seam.SOCKET_PORT}"
+    said |= tls_parts.variables(tls_parts.of_bookies(desired, zone.name))
     said |= config.variables(desired.config)
     from_pod = {seam.BOOKIE_ID: "metadata.name", seam.ADVERTISE: "status.podIP"}
     return [*pod_parts.environment(said, from_pod), *zone.pods.variables]

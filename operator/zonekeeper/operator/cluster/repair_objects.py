@@ -11,7 +11,7 @@ by it.
 from collections.abc import Sequence
 from typing import Final
 
-from zonekeeper.operator.cluster import pod_parts
+from zonekeeper.operator.cluster import pod_parts, tls_parts
 from zonekeeper.operator.cluster.desired import Desired, Zone
 from zonekeeper.operator.kubernetes.api import (
     DEPLOYMENTS,
@@ -98,14 +98,17 @@ def _pod(desired: Desired, zone: Zone, own: Json) -> Json:
         "securityContext": pod_parts.confinement(desired),
         "containers": [_container(desired, zone)],
         **pod_parts.scheduling(zone.pods, _TOLERATIONS),
+        **tls_parts.volumes(tls_parts.of_autorecovery(desired)),
     }
 
 
 def _container(desired: Desired, zone: Zone) -> Json:
+    secret = tls_parts.of_autorecovery(desired)
     said = {
         seam.METADATA: desired.metadata_uri,
         seam.ZONE: str(zone.name),
         seam.HTTP: f"0.0.0.0:{seam.HTTP_PORT}",
+        **tls_parts.variables(secret),
     }
     from_pod = {seam.NAME: "metadata.name", seam.ADVERTISE: "status.podIP"}
     container: Json = {
@@ -117,6 +120,7 @@ def _container(desired: Desired, zone: Zone) -> Json:
         **pod_parts.probes(),
         **pod_parts.LAST_WORDS,
         "securityContext": dict(pod_parts.RESTRICTED_CONTAINER),
+        **({"volumeMounts": tls_parts.mounts(secret)} if secret is not None else {}),
         **pod_parts.pulling(zone.pods),
     }
     if desired.repair_resources:

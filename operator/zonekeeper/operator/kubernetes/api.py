@@ -33,6 +33,8 @@ REPAIRS_LABEL: Final = f"{GROUP}/repairs"
 #: On a pod that asks an image for its formats: the name of its cluster's resource. It does not
 #: carry ``CLUSTER_LABEL`` either.
 FORMATS_LABEL: Final = f"{GROUP}/formats"
+#: On a pod of a client of bookies: the name of the resource whose bookies it may reach.
+CLIENT_LABEL: Final = f"{GROUP}/client"
 #: On a ControllerRevision with a kept spec: the name of its cluster's resource.
 KEEPS_LABEL: Final = f"{GROUP}/keeps"
 #: On a volume's claim: the INSTANCEID of the cluster whose data it holds.
@@ -96,11 +98,19 @@ CLAIMS: Final = ObjectKind(
     group="", version="v1", plural="persistentvolumeclaims", name="PersistentVolumeClaim"
 )
 NODES: Final = ObjectKind(group="", version="v1", plural="nodes", name="Node", namespaced=False)
+SECRETS: Final = ObjectKind(group="", version="v1", plural="secrets", name="Secret")
+POLICIES: Final = ObjectKind(
+    group="networking.k8s.io", version="v1", plural="networkpolicies", name="NetworkPolicy"
+)
+#: Of cert-manager, which need not be there.
+CERTIFICATES: Final = ObjectKind(
+    group="cert-manager.io", version="v1", plural="certificates", name="Certificate"
+)
 EVENTS: Final = ObjectKind(group="", version="v1", plural="events", name="Event")
 LEASES: Final = ObjectKind(group="coordination.k8s.io", version="v1", plural="leases", name="Lease")
 
 #: The kinds of objects that the operator makes for a cluster.
-OWNED: Final = (SERVICE_ACCOUNTS, SERVICES, BUDGETS, STATEFUL_SETS, DEPLOYMENTS)
+OWNED: Final = (SERVICE_ACCOUNTS, SERVICES, BUDGETS, STATEFUL_SETS, DEPLOYMENTS, POLICIES)
 
 
 class KubernetesError(Trouble):

@@ -6,12 +6,14 @@ reason is gone. Bookies that hold nothing block nothing: a slip is undone by tak
 
 from collections.abc import Iterator
 
-from zonekeeper.operator.cluster import owned_objects
+from zonekeeper.operator.certificates import subjects
+from zonekeeper.operator.cluster import owned_objects, tls_parts
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.cluster.owned_objects import controller_of
 from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan import conditions, ownership, taking
 from zonekeeper.operator.shapes import images
+from zonekeeper.operator.shapes.tls import TlsMode
 from zonekeeper.operator.sight import holdings, naming
 from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.base.ids import BookieId
@@ -111,6 +113,13 @@ def changes(wanted: Desired, kept: Desired | None) -> Iterator[str]:
         )
     if not images.stays(wanted.image) and wanted.image != kept.image:
         yield "\n".join(map(str, images.problems(wanted.image)))
+    if wanted.tls.mode is not kept.tls.mode:
+        yield (
+            f"spec.tls.mode: {wanted.tls.mode}: cannot change while the cluster runs: processes of "
+            "the two modes do not understand each other, so that appends would fail; set it to "
+            f"{kept.tls.mode}, or stop all clients, delete the resource under onDelete: Retain and "
+            "apply it anew with this mode: its volumes and its root stay (docs/operator.md)"
+        )
     domains, before = (one.policy.placement.upgrade_domains for one in (wanted, kept))
     if domains != before:
         yield (
@@ -159,10 +168,27 @@ def _journal(kept: Desired) -> str:
 
 def foreign(wanted: Desired, observed: Observed) -> Iterator[str]:
     """Find objects with a name that the cluster needs and that the resource does not control."""
+    yield from _foreign_secrets(wanted, observed)
     for kind, name in owned_objects.names(wanted):
         found = observed.owned.get((kind.plural, name))
         if found is not None and controller_of(found) != observed.uid:
             yield _controlled_by_another(kind, name, found)
+
+
+def _foreign_secrets(wanted: Desired, observed: Observed) -> Iterator[str]:
+    """Find Secrets of others where the operator would write its own."""
+    if wanted.tls.mode is not TlsMode.OPERATOR:
+        return
+    seen, own = observed.certificates, tls_parts.authority_name(wanted.name)
+    found = {name: leaf.state for name, leaf in seen.leaves.items()}
+    if seen.authority is not None:
+        found[own] = seen.authority.state
+    for name in (own, *subjects.secrets_of(wanted)):
+        if name in found and found[name].controller != observed.uid:
+            yield (
+                f"metadata.name: Secret {name} is there already, and is not controlled by this "
+                "resource: wait until it is gone, remove it, or choose another name"
+            )
 
 
 def _controlled_by_another(kind: ObjectKind, name: str, found: Json) -> str:

@@ -34,6 +34,8 @@ class Type(enum.StrEnum):
     UP_TO_DATE = "UpToDate"
     #: The roll goes, where there is something to roll.
     ROLLING = "Rolling"
+    #: Bookies, autorecovery and clients speak TLS.
+    SECURE = "Secure"
     #: Each bookie stands where its name and its cookie say.
     LOCATIONS_VERIFIED = "LocationsVerified"
     #: Zones are watched, and lost copies are made again.
@@ -82,13 +84,17 @@ _COUNTING: Final = frozenset(
         Type.UP_TO_DATE,
         Type.ROLLING,
         Type.LOCATIONS_VERIFIED,
+        Type.SECURE,
         Type.RELEASED,
     }
 )
 
 #: The reasons that every new cluster begins with. They make no event the first time.
 _BEGINNINGS: Final = frozenset(
-    {"NotInitialised", "NoPolicy", "BookiesNotReady", "AutorecoveryNotReady"}
+    {
+        *("NotInitialised", "NoPolicy", "BookiesNotReady", "AutorecoveryNotReady"),
+        *("Plaintext", "NotIssued"),
+    }
 )
 
 

@@ -4,19 +4,20 @@ The planner is level-triggered: a turn decides only from what it sees. So it doe
 turns came before, were lost, or ended in the middle.
 
 A cluster is built in the order of the stages, one step a turn: nobody has paused it → the finalizer
-(if something must be removed later) → the root → its policy record → the spec is kept → the objects
-→ bookies that are current, ready and in their places → repair that is at work. While the resource
-is refused or blocked, the cluster of the kept spec is kept up instead. The first stage that is not
-settled decides; the stages after it are not asked. A deleted resource has stages of its own, in the
-other direction. The stage of marking is asked beside them in every turn: claims get their label
-also while another stage waits. A person who pauses the operator stops both.
+(if something must be removed later) → the root → its policy record → the spec is kept →
+certificates → the objects → bookies that are current, ready and in their places → repair that is
+at work. While the resource is refused or blocked, the cluster of the kept spec is kept up instead.
+The first stage that is not settled decides; the stages after it are not asked. A deleted resource
+has stages of its own, in the other direction. The stage of marking is asked beside them in every
+turn: claims get their label also while another stage waits. A person who pauses the operator stops
+both.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from zonekeeper.operator.cluster import kept_spec
+from zonekeeper.operator.cluster import kept_spec, standing_defaults
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.plan import (
@@ -32,6 +33,7 @@ from zonekeeper.operator.plan.conditions import Condition, Notice, Type
 from zonekeeper.operator.plan.keeping import (
     applied,
     bookies,
+    certificates,
     corrected,
     finalizer,
     last_legal,
@@ -77,6 +79,7 @@ KEEPING: Final[tuple[Stage, ...]] = (
     root.stage,
     policy.stage,
     last_legal.stage,
+    certificates.stage,
     objects.stage,
     taken_back.stage,
     store.stage,
@@ -145,13 +148,14 @@ def _keep(case: Case, now: str) -> TurnPlan:
         roll.up_to_date(case),
         roll.condition(case),
         locations.condition(case),
+        certificates.condition(case),
         repair.condition(observed),
         bookies.condition(case, zones),
     )
     instance = observed.instance
     if instance is None and legality.is_legal(case):
         instance = ownership.instance(observed)
-    resting = isinstance(outcome, Settled)
+    resting = isinstance(outcome, Settled) and not certificates.is_under_way(case)
     return TurnPlan(
         actions=actions,
         waits_for=_waits(outcome, observed),
@@ -213,7 +217,8 @@ def _status(
         "conditions": conditions.timed(said, before, observed.generation, now),
         **standing.status(buildable, observed, zones, sets),
     }
-    return status if instance is None else status | {"instance": instance}
+    noted = status | {"defaults": str(standing_defaults.of(observed.resource))}
+    return noted if instance is None else noted | {"instance": instance}
 
 
 def _told_of_roll(case: Case, now: str) -> Json:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from zonekeeper.operator.certificates.renewing import CertificateStep
 from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.operator.plan.predicates import Waiting
@@ -107,6 +108,7 @@ Action: TypeAlias = (
     | DeclareMaintenance
     | RenewMaintenance
     | LiftMaintenance
+    | CertificateStep
 )
 
 

@@ -62,6 +62,11 @@ class Predicate(enum.StrEnum):
     #: The operator may not read nodes, so it cannot check where bookies stand.
     NODES_NOT_PERMITTED = "NodesNotPermitted"
 
+    #: The operator may not read Secrets, so it issues no certificates.
+    SECRETS_NOT_PERMITTED = "SecretsNotPermitted"
+    #: The resource asks for certificates of cert-manager, which is not there.
+    NO_CERT_MANAGER = "NoCertManager"
+
     #: No evaluation of the zone watch is seen, so no lost copy is made again.
     NOT_WATCHED = "NotWatched"
     #: The losses of a zone, or of all, are not repaired now.

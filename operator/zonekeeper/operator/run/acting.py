@@ -9,6 +9,14 @@ does nothing with what it decided before.
 from functools import partial
 from typing import assert_never
 
+from zonekeeper.operator.certificates.issuing import Issuer
+from zonekeeper.operator.certificates.renewing import (
+    BundleAuthorities,
+    IssueCertificate,
+    MakeAuthority,
+    PromoteAuthority,
+    TrustAuthorities,
+)
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
@@ -43,6 +51,7 @@ class Actor:
         self._kubernetes = kubernetes
         self._root = root
         self._right = right
+        self._issuer = Issuer(kubernetes)
 
     async def perform(
         self, actions: tuple[Action, ...], resource: Json, address: str | None
@@ -80,6 +89,23 @@ class Actor:
                 )
             case RemoveRoot():
                 await self._root.remove(address, instance=action.instance)
+            case DeclareMaintenance() | RenewMaintenance() | LiftMaintenance():
+                await self._plan_work(action, address)
+            case (
+                MakeAuthority()
+                | TrustAuthorities()
+                | PromoteAuthority()
+                | BundleAuthorities()
+                | IssueCertificate()
+            ):
+                await self._issuer.perform(action, resource)
+            case _:
+                assert_never(action)
+
+    async def _plan_work(
+        self, action: DeclareMaintenance | RenewMaintenance | LiftMaintenance, address: str
+    ) -> None:
+        match action:
             case DeclareMaintenance():
                 await self._root.declare(
                     address, action.unit, instance=action.instance, owner=action.owner

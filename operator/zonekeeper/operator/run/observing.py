@@ -1,11 +1,14 @@
 """Reads everything that a turn decides from, at the API server and in the metadata store."""
 
+import datetime
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import Final
 
+from zonekeeper.operator.certificates import reading, renewing
+from zonekeeper.operator.certificates.sights import CertificateSight
 from zonekeeper.operator.cluster import kept_spec, owned_objects
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import (
@@ -63,6 +66,8 @@ class Earlier:
     watched: WatchSight = field(default_factory=WatchSight)
     holdings: Holdings = field(default_factory=Holdings)
     nodes: NodeSight = field(default_factory=NodeSight)
+    #: None: no turn has looked at certificates.
+    certificates: CertificateSight | None = None
     #: The failures of the last turn's acts, in words.
     failures: tuple[str, ...] = ()
     #: The bookies, their starts and the gates as the last turn saw them; None: it saw none.
@@ -115,6 +120,7 @@ async def look(
         failures=earlier.failures,
         version=VERSION,
         wall_ms=moment.wall_ms,
+        made_ms=_made_ms(resource),
     )
     for_work = is_at_work(seen) or any(
         order.is_pending(order.zone_sets(one, seen)) for one in built
@@ -123,7 +129,34 @@ async def look(
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
     judged = wanted if isinstance(wanted, Desired) else of_kept
     known = still_held(judged, looked, earlier.holdings, moment.now_ms)
-    return replace(looked, holdings=known)
+    return replace(
+        looked,
+        holdings=known,
+        certificates=await _certificates(kubernetes, of_kept or judged, resource, earlier, moment),
+    )
+
+
+async def _certificates(
+    kubernetes: Kubernetes,
+    standing: Desired | None,
+    resource: Json,
+    earlier: Earlier,
+    moment: LookTime,
+) -> CertificateSight:
+    """Read the certificates of the cluster; an edit that is blocked changes none of them."""
+    if standing is None:
+        return CertificateSight()
+    seen = await reading.look(kubernetes, standing, resource)
+    return renewing.followed(earlier.certificates, seen, now_ms=moment.now_ms)
+
+
+def _made_ms(resource: Json) -> int:
+    """Give when the resource was made; 0: it does not say so."""
+    text = resource["metadata"].get("creationTimestamp")
+    try:
+        return int(datetime.datetime.fromisoformat(str(text)).timestamp() * 1_000)
+    except ValueError:
+        return 0
 
 
 def _with_root(seen: Observed, found: roots.Facts, earlier: Earlier, *, now_ms: int) -> Observed:

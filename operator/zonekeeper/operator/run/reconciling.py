@@ -159,6 +159,7 @@ class Reconciler:
             self._earlier,
             watched=seen.watched,
             nodes=seen.nodes,
+            certificates=seen.certificates,
             holdings=seen.holdings,
             basis=observing.basis_of(seen.root),
             changed_ms=seen.changed_ms,

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from zonekeeper.operator.certificates.sights import CertificateSight
 from zonekeeper.operator.cluster import owned_objects, repair_objects
 from zonekeeper.operator.cluster.kept_spec import KeptSpec
 from zonekeeper.operator.cluster.owned_objects import controller_of
@@ -15,6 +16,7 @@ from zonekeeper.operator.kubernetes.api import (
     DEPLOYMENTS,
     FINALIZER,
     INSTANCE_LABEL,
+    POLICIES,
     REVISION_LABEL,
     STATEFUL_SETS,
     ZONE_LABEL,
@@ -98,6 +100,8 @@ class Observed:
     kept: tuple[KeptSpec, ...] = ()
     #: What was seen of the zone watch, up to this look.
     watched: WatchSight = field(default_factory=WatchSight)
+    #: What was seen of the Secrets with certificates.
+    certificates: CertificateSight = field(default_factory=CertificateSight)
     #: What is known of bookies that the resource does not ask for.
     holdings: Holdings = field(default_factory=Holdings)
     #: The failures of the last turn's acts, in words.
@@ -106,6 +110,8 @@ class Observed:
     version: str = ""
     #: Wall time.
     wall_ms: int = 0
+    #: When the resource was made, in wall time of the API server; 0: it is not known.
+    made_ms: int = 0
     #: The time of the last look at which bookies, their starts or the gates were others than at the
     #: look before, on the clock of ``watched``; None: no such look.
     changed_ms: int | None = None
@@ -152,6 +158,11 @@ class Observed:
     def deployments(self) -> dict[str, Json]:
         """Give the Deployments that this resource controls, by name."""
         return self._controlled(DEPLOYMENTS)
+
+    @property
+    def policies(self) -> dict[str, Json]:
+        """Give the NetworkPolicies that this resource controls, by name."""
+        return self._controlled(POLICIES)
 
     @property
     def instance(self) -> str | None:

@@ -18,6 +18,9 @@ from zonekeeper.wire.formats.entries import ID_END
 
 T = TypeVar("T")
 
+#: A setting that is yes or no is shown as this.
+YES: Final = "yes"
+
 _DIGITS_MAX: Final = len(str(ID_END))
 #: Names that hold a secret. What is written under them is never an option, and never shown.
 _SECRETS: Final = {
@@ -98,9 +101,9 @@ class OptionTexts:
     def yes(self, name: str) -> bool:
         """Say whether an option was given as yes; no is what it is otherwise."""
         text = self._texts.get(name, "no")
-        if text not in ("yes", "no"):
+        if text not in (YES, "no"):
             self.wrong(name, fields.shown(text), "must be yes or no", "write yes, or leave it out")
-        return text == "yes"
+        return text == YES
 
     def require(self, name: str, example: str) -> None:
         """Keep a problem unless an option was given."""

@@ -31,7 +31,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from zonekeeper.pipeline.base import one_line
+from zonekeeper.pipeline.base import one_line, option_texts
 from zonekeeper.pipeline.jobs import (
     copy_jobs,
     placement_audit,
@@ -299,13 +299,13 @@ def _parser() -> argparse.ArgumentParser:
         own = job.of_command if isinstance(job, PipelineJob) else ()
         for setting in (*job.settings, *own):
             otherwise = f" [{setting.what_else}]" if setting.what_else else ""
-            is_yes = setting.shown_as == job_options.YES
+            is_yes = setting.shown_as == option_texts.YES
             one.add_argument(
                 f"--{setting.name}",
                 metavar=setting.shown_as,
                 # A flag alone means yes.
                 nargs="?" if is_yes else None,
-                const=job_options.YES if is_yes else None,
+                const=option_texts.YES if is_yes else None,
                 help=f"{setting.help}{otherwise}".replace("%", "%%"),
             )
         if isinstance(job, PipelineJob):

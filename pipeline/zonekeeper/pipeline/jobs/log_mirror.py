@@ -26,7 +26,7 @@ from zonekeeper.metadata.formats.log_record import LogRecord
 from zonekeeper.metadata.logs import log_queries
 from zonekeeper.metadata.logs.log_queries import QueryRun
 from zonekeeper.metadata.logs.logs import LogExistsError, NoLogError
-from zonekeeper.pipeline.base import one_line, worker_client
+from zonekeeper.pipeline.base import one_line, option_texts, worker_client
 from zonekeeper.pipeline.base.connection_options import ConnectionOptions
 from zonekeeper.pipeline.base.worker_client import KeptClient
 from zonekeeper.pipeline.planning import copy_options, job_options
@@ -91,7 +91,7 @@ def log_mirror(  # noqa: PLR0913 each is an option
 
 
 def _text(value: object) -> str:
-    return ("no", copy_options.YES)[value] if isinstance(value, bool) else str(value)
+    return ("no", option_texts.YES)[value] if isinstance(value, bool) else str(value)
 
 
 def started(

@@ -15,7 +15,7 @@ from zonekeeper.metadata.formats.log_names import BadLogNameError
 from zonekeeper.metadata.stores import settings as store_settings
 from zonekeeper.metadata.stores.settings import METADATA
 from zonekeeper.pipeline.base.connection_options import ConnectionOptions
-from zonekeeper.pipeline.base.option_texts import OptionTexts
+from zonekeeper.pipeline.base.option_texts import YES, OptionTexts
 from zonekeeper.pipeline.planning import job_options
 from zonekeeper.pipeline.reading import log_places
 from zonekeeper.pipeline.reading.wanted import OneLog, ReadEdge
@@ -29,7 +29,6 @@ EVERY_S: Final = 10
 EVERY_S_MAX: Final = 3_600
 #: The names of the options of the log that is made by a mirror begin so.
 TO: Final = "to-"
-YES: Final = "yes"
 
 LOG: Final = Setting(
     name="log",
@@ -196,7 +195,7 @@ def parse_mirror(
         rule = "is the log that is followed"
         texts.wrong(f"{TO}{LOG.name}", to_log, rule, "name another log, or another cluster")
     every_s = texts.number("every", 1, EVERY_S_MAX)
-    until_now = _yes(texts, "until-now")
+    until_now = texts.yes("until-now")
     if every_s is not None and until_now:
         texts.wrong("every", str(every_s), "is for a mirror that goes on", "leave one of both out")
     ready = MirrorOptions(
@@ -205,7 +204,7 @@ def parse_mirror(
         to=to,
         to_log=to_log,
         checkpoint=_path(texts, "checkpoint", "/checkpoints/orders"),
-        create=_yes(texts, "create"),
+        create=texts.yes("create"),
         until_now=until_now,
         every_s=every_s or EVERY_S,
     )
@@ -276,13 +275,3 @@ def _log_name(text: str) -> str:
 def _path(texts: OptionTexts, name: str, example: str) -> str:
     texts.require(name, example)
     return (texts.text(name) or "").rstrip("/")
-
-
-def _yes(texts: OptionTexts, name: str) -> bool:
-    return texts.read(name, _is_yes) or False
-
-
-def _is_yes(text: str) -> bool:
-    if text not in (YES, "no"):
-        raise ValueError("must be yes or no; write yes, or leave it out")
-    return text == YES

@@ -16,7 +16,7 @@ from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.metadata.stores.settings import METADATA
 from zonekeeper.pipeline.base import connection_options
-from zonekeeper.pipeline.base.option_texts import OptionTexts
+from zonekeeper.pipeline.base.option_texts import YES, OptionTexts
 from zonekeeper.pipeline.planning.id_ranges import IdRange
 from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import LedgerId
@@ -27,8 +27,6 @@ from zonekeeper.wire.grpc.tls import TlsFiles
 
 PER_TASK_MAX: Final = 1_000_000
 AT_ONCE_MAX: Final = 100_000
-#: A setting that is yes or no is shown as this.
-YES: Final = "yes"
 
 LEDGERS: Final = Setting(
     name="ledgers",

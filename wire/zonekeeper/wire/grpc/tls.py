@@ -131,12 +131,15 @@ class MadeFromFiles(Generic[Made]):
             state = _state(self._files)  # taken before reading: a later change is seen next time
             if state == self._state:
                 return False
-            self.made = self._make(self._files)
+            made = self._make(self._files)
+            if _state(self._files) != state:
+                return False  # they were replaced meanwhile: a certificate and another one's key
         except (OSError, ValueError) as error:
             if str(error) != self._trouble:
                 _logger.warning("TLS goes on with what was read before: %s", error)
             self._trouble = str(error)
             return False
+        self.made = made
         self._state = state
         return True
 

@@ -6,20 +6,24 @@ more. Volumes and cookies stay.
 """
 
 from zonekeeper.operator.cluster import owned_objects
-from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, STATEFUL_SETS
+from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, POLICIES, STATEFUL_SETS
 from zonekeeper.operator.plan.plans import RemoveObject
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled
 
 
 def stage(case: Case) -> Outcome:
-    """Remove the StatefulSets and Deployments that nobody asks for."""
+    """Remove the StatefulSets, Deployments and NetworkPolicies that nobody asks for."""
     if not case.builds_as_asked:
         return Settled()
     observed = case.observed
     wanted = {(kind.plural, name) for kind, name in owned_objects.names(case.desired)}
     removals = tuple(
         RemoveObject(kind=kind, name=name, uid=item["metadata"]["uid"])
-        for kind, items in ((STATEFUL_SETS, observed.sets), (DEPLOYMENTS, observed.deployments))
+        for kind, items in (
+            (STATEFUL_SETS, observed.sets),
+            (DEPLOYMENTS, observed.deployments),
+            (POLICIES, observed.policies),
+        )
         for name, item in items.items()
         if (kind.plural, name) not in wanted
     )

@@ -1,0 +1,115 @@
+"""Reads ``spec.tls`` and ``spec.network``: how a cluster is secured. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from zonekeeper.operator.cluster import standing_defaults
+from zonekeeper.operator.cluster.standing_defaults import StandingDefaults
+from zonekeeper.operator.kubernetes.api import Json
+from zonekeeper.operator.shapes import network, shapes, tls
+from zonekeeper.operator.shapes.tls import IssuerKind, TlsMode
+from zonekeeper.placement.base.fields import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuerRef:
+    """An issuer of cert-manager."""
+
+    name: str
+    kind: IssuerKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenSecrets:
+    """The names of Secrets that a person keeps."""
+
+    bookies: str
+    autorecovery: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsRules:
+    """Where the certificates of a cluster come from, and how long they last."""
+
+    mode: TlsMode
+    #: With ``TlsMode.ISSUER``.
+    issuer: IssuerRef | None = None
+    #: With ``TlsMode.SECRETS``.
+    secrets: GivenSecrets | None = None
+    clients: tuple[str, ...] = ()
+    lifetime_ms: int = 0
+    authority_lifetime_ms: int = 0
+    settle_ms: int = 0
+
+    @property
+    def is_on(self) -> bool:
+        """Do bookies and clients speak TLS?"""
+        return self.mode is not TlsMode.PLAINTEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRules:
+    """Which paths are open."""
+
+    policies: bool
+    clients_from: tuple[str, ...] = ()
+    pages_from: tuple[str, ...] = ()
+
+
+PLAINTEXT: Final = TlsRules(mode=TlsMode.PLAINTEXT)
+OPEN: Final = NetworkRules(policies=False)
+
+
+def read(spec: Json, resource: Json, problems: list[Problem]) -> tuple[TlsRules, NetworkRules]:
+    """Read both; what is left out is as the standing defaults of the resource say."""
+    is_secure = standing_defaults.of(resource) is StandingDefaults.SECURE
+    return _tls(_good(tls.SHAPE, spec, "tls", problems), is_secure=is_secure), _network(
+        _good(network.SHAPE, spec, "network", problems), is_secure=is_secure
+    )
+
+
+def _good(shape: shapes.Shape, spec: Json, name: str, problems: list[Problem]) -> Json:
+    """Give a section without empty fields; with a problem in it, an empty one."""
+    given = spec.get(name)
+    if given is None:
+        return {}
+    wrong = list(shapes.read(shape, f"spec.{name}", given))
+    problems += wrong
+    if wrong:
+        return {}
+    found = shapes.pruned(shape, given)
+    assert isinstance(found, dict), "it was read"
+    return found
+
+
+def _tls(given: Json, *, is_secure: bool) -> TlsRules:
+    default = TlsMode.OPERATOR if is_secure else TlsMode.PLAINTEXT
+    mode = TlsMode(given.get("mode", default))
+    if mode is TlsMode.PLAINTEXT:
+        return PLAINTEXT
+    issuer, secrets = given.get("issuerRef"), given.get("secrets")
+    return TlsRules(
+        mode=mode,
+        issuer=None
+        if issuer is None
+        else IssuerRef(name=issuer["name"], kind=IssuerKind(issuer.get("kind", IssuerKind.ISSUER))),
+        secrets=None if secrets is None else GivenSecrets(**secrets),
+        clients=tuple(sorted(set(given.get("clients", ())))),
+        lifetime_ms=_span(given, "lifetime"),
+        authority_lifetime_ms=_span(given, "authorityLifetime"),
+        settle_ms=_span(given, "settle"),
+    )
+
+
+def _span(given: Mapping[str, object], name: str) -> int:
+    kind, default = tls.SPANS[name]
+    return kind.read(name, given.get(name, default))
+
+
+def _network(given: Json, *, is_secure: bool) -> NetworkRules:
+    return NetworkRules(
+        policies=bool(given.get("policies", is_secure)),
+        clients_from=tuple(sorted(set(given.get("clientsFrom", ())))),
+        pages_from=tuple(sorted(set(given.get("pagesFrom", ())))),
+    )
