@@ -42,7 +42,7 @@ LIMIT_S: Final = 60
 OF_AUTORECOVERY: Final = tuple(
     one
     for one in metrics.METRICS
-    if re.match(r"zonekeeper_(autorecovery|alert|zone|repair|auditor|log_keeper)", one.name)
+    if re.match(r"zonekeeper_(autorecovery|alert|zone|repair|auditor|log_keeper|order)", one.name)
 )
 OF_BOOKIE: Final = tuple(
     one for one in metrics.METRICS if "_bookie_" in one.name and one not in OF_AUTORECOVERY
