@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.malformed import UnreadableError
@@ -114,7 +114,8 @@ class EmptyingNews:
     why: str = ""
 
 
-Tell = Callable[[EmptyingNews], Awaitable[None]]
+_Stand: TypeAlias = tuple[Cause | None, bool]
+Tell: TypeAlias = Callable[[EmptyingNews], Awaitable[None]]
 
 
 class Emptying:
@@ -163,9 +164,9 @@ class Emptying:
         """Work once on each ledger; give the obstacles."""
         met = _Met()
         ledgers_left, bytes_left = len(left), sum(left.sizes)
-        cause = self._cause()
+        stand = self._stand()
         for at in range(0, len(left), _AT_ONCE):
-            if not await self._permitted(ledgers_left, bytes_left, cause):
+            if not await self._permitted(ledgers_left, bytes_left, stand):
                 return met
             await self._copying(ledgers_left, bytes_left, met)
             some = left.ids[at : at + _AT_ONCE]
@@ -189,18 +190,20 @@ class Emptying:
             )
         )
 
-    def _cause(self) -> Cause | None:
-        return copy_plan.cause_of(self._bookie, self._repairer.view.topology)
+    def _stand(self) -> _Stand:
+        """Say why the bookie's copies leave it, and whether it is known at all."""
+        topology = self._repairer.view.topology
+        return copy_plan.cause_of(self._bookie, topology), self._bookie in topology
 
-    async def _permitted(self, ledgers_left: int, bytes_left: int, cause: Cause | None) -> bool:
+    async def _permitted(self, ledgers_left: int, bytes_left: int, stand: _Stand) -> bool:
         """Wait while the bookie's copies are held.
 
-        False: the bookie came, went or drains no more, so the round is over.
+        False: the bookie came, went, drains no more or was forgotten, so the round is over.
         """
         view = self._repairer.view
         while True:
             looks = view.looks
-            if self._cause() is not cause:
+            if self._stand() != stand:
                 return False
             held = view.what_holds_anew(self._bookie)
             if held is None:

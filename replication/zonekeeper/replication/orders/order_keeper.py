@@ -53,6 +53,8 @@ class OrderKeeper:
         self._heard = asyncio.Event()
         #: By bookie: when to try again after a failure.
         self._due_s: dict[BookieId, float] = {}
+        #: By bookie: the last failure.
+        self._failures: dict[BookieId, str] = {}
         self._under_way: set[BookieId] = set()
         #: The orders that stand, as they were seen last; None: not seen yet.
         self.orders: Mapping[BookieId, BookieOrder] | None = None
@@ -107,11 +109,17 @@ class OrderKeeper:
         try:
             await self._claimed(bookie, order)
         except Trouble as error:
-            _logger.warning("the order about %s is left for later: %s", bookie, error)
+            self._log(bookie, str(error))
         finally:
             self._due_s[bookie] = self._loop.time() + RETRY_DELAY_S
             self._under_way.discard(bookie)
             self._heard.set()
+
+    def _log(self, bookie: BookieId, why: str) -> None:
+        """Log a failure; one that comes again is no warning."""
+        level = logging.DEBUG if self._failures.get(bookie) == why else logging.WARNING
+        self._failures[bookie] = why
+        _logger.log(level, "the order about %s is left for later: %s", bookie, why)
 
     async def _claimed(self, bookie: BookieId, order: BookieOrder) -> None:
         """Work on an order, if no other process does."""

@@ -103,6 +103,8 @@ class OrderWork:
         self._told_read_only = False
         #: Set when the order's node says something else than ``_order`` means.
         self._changed = asyncio.Event()
+        #: Did this work end the order? What is left of the step is not interrupted then.
+        self._ended = False
 
     async def run(self) -> None:
         """Work until the order is over or needs no work; raises ``StoreError`` and ``Trouble``."""
@@ -155,7 +157,8 @@ class OrderWork:
         async def follow() -> None:
             async with order_records.watch(self._cluster, self._bookie) as states:
                 async for state in states:
-                    if not isinstance(state, BookieOrder) or state.meaning != self._order.meaning:
+                    means = state.meaning if isinstance(state, BookieOrder) else None
+                    if means != self._order.meaning and not self._ended:
                         self._changed.set()
 
         async with alongside(follow()):
@@ -353,21 +356,22 @@ class OrderWork:
     ) -> OrderState:
         """Change the order that is worked on; raises ``OrderChangedError`` if it is another one."""
 
-        ending = False
-
         def decided(state: OrderState) -> OrderChange:
-            nonlocal ending
-            if state.order is None and ending:
+            if state.order is None and self._ended:
                 return OrderChange(order=None, record=state.record)  # its answer was lost
             if state.order is None or not self._is_meant(state):
                 raise OrderChangedError(f"the order about {self._bookie} was changed")
             after = decide(state, state.order)
-            ending = after.order is None
+            self._ended = after.order is None
             return after
 
-        return await order_records.change(
-            self._cluster, self._bookie, decided, claim=self._claim, first=first
-        )
+        try:
+            return await order_records.change(
+                self._cluster, self._bookie, decided, claim=self._claim, first=first
+            )
+        except BaseException:
+            self._ended = False
+            raise
 
     def _is_meant(self, state: OrderState) -> bool:
         """Is the order the one that is worked on, about the bookie that has the name now?"""

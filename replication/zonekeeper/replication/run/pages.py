@@ -74,7 +74,7 @@ def state(process: Autorecovery, settings: AutorecoverySettings, version: str) -
     data["orders"] = {
         str(bookie): None if one.progress is None else str(one.progress.phase)
         for bookie, one in (process.order_keeper.orders or {}).items()
-    }
+    } | {str(bookie): "cannot be read" for bookie in process.order_keeper.unreadable}
     if view.looks:
         records = _records(view)
         data["replicationEnabled"] = view.replication_enabled
