@@ -146,6 +146,18 @@ async def test_an_order_and_the_mark_of_its_bookie_come_and_go_together(cluster:
     assert stands.taken_back == BACK
 
 
+async def test_the_first_mark_of_a_bookie_is_kept_and_a_recovery_makes_none(
+    cluster: Cluster,
+) -> None:
+    before = Mark(at_ms=5, by="ann", reason="of an older release")
+    await bookie_records.drain(cluster, A, before)
+    await order_records.change(cluster, A, drained)
+    assert (await bookie_records.read(cluster, A)).draining == before
+    recover = dataclasses.replace(DRAIN, kind=OrderKind.RECOVER)
+    assert order_records.draining(None, recover) is None
+    assert order_records.draining(BookieRecord(boot_epoch=2), recover) == BookieRecord(boot_epoch=2)
+
+
 async def test_a_change_that_changes_nothing_writes_nothing(cluster: Cluster) -> None:
     first = await order_records.change(cluster, A, drained)
     assert await order_records.change(cluster, A, drained) == first

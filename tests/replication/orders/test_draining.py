@@ -61,6 +61,10 @@ async def test_a_bookie_is_drained_and_every_entry_keeps_its_copies(bench: Bench
         assert (progress.phase, progress.worker) == (OrderPhase.EMPTIED, "worker")
         assert (progress.ledgers, progress.ledgers_left) == (3, 0)
         assert progress.bytes > 0
+        assert done.emptied_ms is not None
+        # By then every client has seen that the bookie takes no new ledger.
+        session_timeout_ms = bench.view.policy.zone_watch.session_timeout_ms
+        assert done.emptied_ms - progress.since_ms >= session_timeout_ms
         assert progress.bytes_left == 0
         await bench.until(lambda: not bench.metrics.under_way_now)
         await asyncio.sleep(10)

@@ -247,8 +247,8 @@ async def test_an_order_that_a_bygone_bookie_left_never_meets_the_new_one_of_its
 
 @played()
 async def test_a_bookie_that_was_forgotten_by_another_tool_ends_the_order(bench: Bench) -> None:
-    await bench.hold("b")
     await on_leaving(bench, 1)
+    await bench.hold("b")
     await give(bench, OrderKind.REMOVE)
     async with kept(bench):
         await until_phase(bench, OrderPhase.HELD)

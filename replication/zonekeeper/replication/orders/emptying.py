@@ -12,10 +12,10 @@ The gate is obeyed: while the bookie's copies are held, nothing is marked and no
 import asyncio
 from array import array
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.malformed import UnreadableError
@@ -115,20 +115,34 @@ class EmptyingNews:
 
 
 _Stand: TypeAlias = tuple[Cause | None, bool]
-Tell: TypeAlias = Callable[[EmptyingNews], Awaitable[None]]
+Result = TypeVar("Result")
+
+
+class EmptyingHost(Protocol):
+    """The work that a bookie is emptied for."""
+
+    async def tell(self, news: EmptyingNews) -> None:
+        """Hear how far the emptying is."""
+
+    async def meanwhile(self, work: Coroutine[None, None, Result]) -> Result:
+        """Do what may be left at any moment. Raises if the work is to end."""
+
+    def wall_ms(self) -> int:
+        """Give the wall time."""
 
 
 class Emptying:
-    """Empties one bookie, round by round."""
+    """Empties one bookie, round by round.
 
-    def __init__(
-        self, repairer: Repairer, bookie: BookieId, tell: Tell, wall_ms: Callable[[], int]
-    ) -> None:
-        """``tell`` raises when the work is to end."""
+    If the work is to end, it ends between two batches of ledgers, and never within one: a claim
+    whose request is cancelled may stand as long as the session.
+    """
+
+    def __init__(self, repairer: Repairer, bookie: BookieId, host: EmptyingHost) -> None:
         self._repairer = repairer
         self._bookie = bookie
-        self._tell = tell
-        self._wall_ms = wall_ms
+        self._host = host
+        self._tell = host.tell
         loop = asyncio.get_running_loop()
         session_timeout_ms = repairer.view.policy.zone_watch.session_timeout_ms
         self._known_s = loop.time() + session_timeout_ms / 1_000
@@ -139,26 +153,27 @@ class Emptying:
         await self._tell(EmptyingNews(phase=OrderPhase.LISTING))
         began_s = loop.time()
         try:
-            left = await naming(self._repairer.cluster, self._bookie)
+            listing_all = naming(self._repairer.cluster, self._bookie)
+            left = await self._host.meanwhile(listing_all)
         except NotEmptiedError as error:
             await self._stuck(str(error))
             return False
         if not left:
             if began_s >= self._known_s:
                 return True
-            await asyncio.sleep(self._known_s - began_s)
+            await self._host.meanwhile(asyncio.sleep(self._known_s - began_s))
             return False
         met = await self._round(left)
         final = sum(met.troubles[one] for one in sorted(_FINAL))
         if final and final == met.troubles.total():
             await self._stuck(f"{final} ledgers keep {self._bookie}: {'; '.join(met.texts)}")
         elif met.troubles:
-            await asyncio.sleep(_PAUSE_S)
+            await self._host.meanwhile(asyncio.sleep(_PAUSE_S))
         return False
 
     async def _stuck(self, why: str) -> None:
         await self._tell(EmptyingNews(phase=OrderPhase.STUCK, why=why))
-        await asyncio.sleep(STUCK_PAUSE_S)
+        await self._host.meanwhile(asyncio.sleep(STUCK_PAUSE_S))
 
     async def _round(self, left: NamingLedgers) -> _Met:
         """Work once on each ledger; give the obstacles."""
@@ -203,6 +218,7 @@ class Emptying:
         view = self._repairer.view
         while True:
             looks = view.looks
+            await self._host.meanwhile(asyncio.sleep(0))
             if self._stand() != stand:
                 return False
             held = view.what_holds_anew(self._bookie)
@@ -216,13 +232,15 @@ class Emptying:
                     why=f"{held.by}: {held.text}",
                 )
             )
-            await view.changed(looks)
+            await self._host.meanwhile(view.changed(looks))
 
     async def _ledger(self, ledger_id: LedgerId) -> Obstacle | None:
         """Mark a ledger for the bookie and work on it; give an obstacle that is left, if any."""
         cluster = self._repairer.cluster
         try:
-            await underreplication.mark(cluster, ledger_id, [self._bookie], at_ms=self._wall_ms())
+            await underreplication.mark(
+                cluster, ledger_id, [self._bookie], at_ms=self._host.wall_ms()
+            )
             attempt = await self._repairer.attempt(ledger_id)
         except (StoreError, UnreadableError) as error:
             return Obstacle(trouble=RepairTrouble.METADATA, text=str(error), bookies=frozenset())

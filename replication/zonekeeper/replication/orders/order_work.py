@@ -1,8 +1,9 @@
 """One process carries one order out, under its claim.
 
 ``order_steps`` says what is to be done; this does it, and looks again. What was read is never older
-than the last step. The order's node is followed meanwhile: if the order is taken back or replaced,
-the step that is under way is left, and work goes on with what stands then.
+than the last step. The order's node is followed meanwhile. If the order is taken back or replaced,
+listings and waits are left at once, and copying after the ledgers that are under way; then work
+goes on with what stands. Requests that write are never left in the middle.
 
 Nothing that is removed comes back, so that is done last and under the most checks. Order, record
 and cookie of a bookie go in one transaction. It passes only if the claim stands, the order means
@@ -18,7 +19,7 @@ import dataclasses
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 from zonekeeper.metadata.bookies import (
     bookie_watch,
@@ -63,6 +64,8 @@ from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.wire.formats import errors
 
+Result = TypeVar("Result")
+
 #: Figures of a phase that lasts are written into the order so often.
 TOLD_EVERY_S: Final = 5.0
 #: A step that could not be done is tried again after this time.
@@ -94,7 +97,7 @@ class OrderWork:
         self._claim = claim
         self._bookie = claim.bookie
         self._order = order
-        self._wall_ms = wall_ms
+        self.wall_ms = wall_ms
         self._since_ms = wall_ms()
         self._loop = asyncio.get_running_loop()
         self._told_s = self._loop.time() - TOLD_EVERY_S
@@ -103,8 +106,6 @@ class OrderWork:
         self._told_read_only = False
         #: Set when the order's node says something else than ``_order`` means.
         self._changed = asyncio.Event()
-        #: Did this work end the order? What is left of the step is not interrupted then.
-        self._ended = False
 
     async def run(self) -> None:
         """Work until the order is over or needs no work; raises ``StoreError`` and ``Trouble``."""
@@ -119,7 +120,7 @@ class OrderWork:
                 self._order = scene.order
                 step = order_steps.next_step(scene)
                 try:
-                    if await self._interruptible(self._do(step)):
+                    if await self._do(step):
                         return
                 except OrderChangedError:
                     await asyncio.sleep(_CHANGED_PAUSE_S)
@@ -157,28 +158,27 @@ class OrderWork:
         async def follow() -> None:
             async with order_records.watch(self._cluster, self._bookie) as states:
                 async for state in states:
-                    means = state.meaning if isinstance(state, BookieOrder) else None
-                    if means != self._order.meaning and not self._ended:
+                    if not isinstance(state, BookieOrder) or state.meaning != self._order.meaning:
                         self._changed.set()
 
         async with alongside(follow()):
             yield
 
-    async def _interruptible(self, work: Coroutine[None, None, bool]) -> bool:
-        """Do a step; leave it if the order changes. True: the work on the order is over."""
-        step = self._loop.create_task(work)
+    async def meanwhile(self, work: Coroutine[None, None, Result]) -> Result:
+        """Do what may be left at any moment; ``OrderChangedError`` if the order changes."""
+        doing = self._loop.create_task(work)
         change = self._loop.create_task(self._changed.wait())
         try:
-            await asyncio.wait({step, change}, return_when=asyncio.FIRST_COMPLETED)
-            if not step.done():
+            await asyncio.wait({doing, change}, return_when=asyncio.FIRST_COMPLETED)
+            if self._changed.is_set():
                 raise OrderChangedError(f"the order about {self._bookie} was changed")
-            return step.result()
+            return doing.result()
         finally:
             change.cancel()
-            step.cancel()
-            await asyncio.wait({step, change})
-            if not step.cancelled():
-                step.exception()  # one that came with the change; the next look sees its cause
+            doing.cancel()
+            await asyncio.wait({doing, change})
+            if not doing.cancelled():
+                doing.exception()  # one that came with the change; the next look sees its cause
 
     # ── doing ──
 
@@ -198,7 +198,7 @@ class OrderWork:
                 await self._make_writable()
             case TakeOrderBack():
                 word = OrderWord(
-                    at_ms=self._wall_ms(),
+                    at_ms=self.wall_ms(),
                     by=self._repairer.name,
                     reason="another program removed the bookie's mark",
                 )
@@ -251,7 +251,7 @@ class OrderWork:
             link = await self._repairer.client.bookies.pool.link(self._bookie)
             await link.set_read_only(read_only=False)
         except errors.ProtocolError as error:
-            await self._tell(
+            await self.tell(
                 EmptyingNews(phase=OrderPhase.RETURNING, why=f"{self._bookie}: {error}")
             )
             await asyncio.sleep(RETRY_DELAY_S)
@@ -264,14 +264,16 @@ class OrderWork:
         """Do one round of emptying; note it if the bookie is empty."""
         view = self._repairer.view
         if copy_plan.cause_of(self._bookie, view.topology) is None:
-            await view.changed(view.looks)  # the mark is not seen here yet, or not any more
+            await self.meanwhile(
+                view.changed(view.looks)
+            )  # the mark is not seen here yet, or not any more
             return
         if self._emptying is None:
-            self._emptying = Emptying(self._repairer, self._bookie, self._tell, self._wall_ms)
+            self._emptying = Emptying(self._repairer, self._bookie, self)
         if not await self._emptying.once():
             return
-        now_ms = self._wall_ms()
-        await self._tell(EmptyingNews(phase=OrderPhase.EMPTIED, ledgers_left=0, bytes_left=0))
+        now_ms = self.wall_ms()
+        await self.tell(EmptyingNews(phase=OrderPhase.EMPTIED, ledgers_left=0, bytes_left=0))
         await self._change(
             lambda state, order: _with_order(state, dataclasses.replace(order, emptied_ms=now_ms))
         )
@@ -283,12 +285,12 @@ class OrderWork:
         before = await order_records.read_state(self._cluster, self._bookie)
         if not self._is_meant(before) or not before.draining or await self._is_registered():
             return False
-        await self._tell(EmptyingNews(phase=OrderPhase.LISTING))
+        await self.tell(EmptyingNews(phase=OrderPhase.LISTING))
         try:
-            left = await emptying.naming(self._cluster, self._bookie)
+            left = await self.meanwhile(emptying.naming(self._cluster, self._bookie))
         except NotEmptiedError as error:
-            await self._tell(EmptyingNews(phase=OrderPhase.STUCK, why=str(error)))
-            await asyncio.sleep(emptying.STUCK_PAUSE_S)
+            await self.tell(EmptyingNews(phase=OrderPhase.STUCK, why=str(error)))
+            await self.meanwhile(asyncio.sleep(emptying.STUCK_PAUSE_S))
             return False
         if left:
             await self._change(
@@ -314,7 +316,7 @@ class OrderWork:
         return True
 
     async def _write_off(self) -> None:
-        now_ms, given = self._wall_ms(), self._order.given
+        now_ms, given = self.wall_ms(), self._order.given
         mark = Mark(at_ms=now_ms, by=given.by, reason=given.reason)
 
         async def still_lost() -> None:
@@ -341,10 +343,11 @@ class OrderWork:
         await self._note(step.kind, step.why)
 
     async def _await(self, step: AwaitChange) -> None:
-        await self._tell(EmptyingNews(phase=step.phase, why=step.why))
+        await self.tell(EmptyingNews(phase=step.phase, why=step.why))
         began_s, view = self._loop.time(), self._repairer.view
-        await view.changed(view.looks)
-        await asyncio.sleep(max(0.0, began_s + _LOOK_EVERY_S - self._loop.time()))
+        await self.meanwhile(view.changed(view.looks))
+        rest_s = began_s + _LOOK_EVERY_S - self._loop.time()
+        await self.meanwhile(asyncio.sleep(max(0.0, rest_s)))
 
     # ── parts of steps ──
 
@@ -356,22 +359,21 @@ class OrderWork:
     ) -> OrderState:
         """Change the order that is worked on; raises ``OrderChangedError`` if it is another one."""
 
+        ending = False
+
         def decided(state: OrderState) -> OrderChange:
-            if state.order is None and self._ended:
+            nonlocal ending
+            if state.order is None and ending:
                 return OrderChange(order=None, record=state.record)  # its answer was lost
             if state.order is None or not self._is_meant(state):
                 raise OrderChangedError(f"the order about {self._bookie} was changed")
             after = decide(state, state.order)
-            self._ended = after.order is None
+            ending = after.order is None
             return after
 
-        try:
-            return await order_records.change(
-                self._cluster, self._bookie, decided, claim=self._claim, first=first
-            )
-        except BaseException:
-            self._ended = False
-            raise
+        return await order_records.change(
+            self._cluster, self._bookie, decided, claim=self._claim, first=first
+        )
 
     def _is_meant(self, state: OrderState) -> bool:
         """Is the order the one that is worked on, about the bookie that has the name now?"""
@@ -384,11 +386,11 @@ class OrderWork:
     async def _is_registered(self) -> bool:
         return self._bookie in await bookie_watch.registrations(self._cluster)
 
-    async def _tell(self, news: EmptyingNews) -> None:
+    async def tell(self, news: EmptyingNews) -> None:
         """Write how far the order is into it, unless that was written just now."""
         if self._cluster.store.session.id != self._claim.session:
             await order_claims.check(self._cluster, self._claim)  # it is over, and raises
-        now_ms, before = self._wall_ms(), self._order.progress
+        now_ms, before = self.wall_ms(), self._order.progress
         told = _progress(before, news, now_ms)
         told = dataclasses.replace(told, worker=self._repairer.name, since_ms=self._since_ms)
         if before is not None and not _is_stale(before, told):
@@ -407,7 +409,7 @@ class OrderWork:
             self._cluster,
             by=self._order.given.by,
             chance=self._repairer.chance,
-            wall_ms=self._wall_ms,
+            wall_ms=self.wall_ms,
         )
         await chronicle.write(kind, f"bookie {self._bookie}", reason)
 
