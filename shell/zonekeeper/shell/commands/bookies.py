@@ -232,7 +232,11 @@ async def _taken_back(
 ) -> bool:
     """Take an order back; False: nobody is there who makes the bookie writable."""
     word = OrderWord(at_ms=reaching.wall_ms(), by=who.name, reason=who.reason)
-    async with reaching.opened(place) as cluster, progressing.shown(quiet=quiet) as shown:
+    async with (
+        connecting.connected(place, tls, lasting=True) as client,
+        progressing.shown(quiet=quiet) as shown,
+    ):
+        cluster = client.cluster
         standing = await giving.take_back(cluster, bookie, word)
         if standing is None:
             raise RefusedCommand(f"there is no order about {bookie} in {cluster}")
@@ -281,17 +285,18 @@ class _Ordered:
 
     async def _carried_out(self) -> bool:
         """Write the order, and follow it; False: it is not to be followed."""
-        place, here = self._place, self._given["here"]
+        place, tls, here = self._place, self._given["tls"], self._given["here"]
         async with (
-            reaching.opened(place) as cluster,
+            connecting.connected(place, tls, lasting=True) as client,
             progressing.shown(quiet=self._given["quiet"]) as shown,
         ):
+            cluster = client.cluster
             told = reaching.chronicle(cluster, self._who.name)
             token = giving.drawn_token(random.SystemRandom())
             order = await giving.give(cluster, self._asked, token, told)
             following = Following(cluster, self._bookie, order, shown)
             if here:
-                async with ordering.carrying(place, self._given["tls"], self._bookie):
+                async with ordering.carrying(place, tls, self._bookie):
                     await following.until_done()
             elif self._given["no_follow"]:
                 return False
