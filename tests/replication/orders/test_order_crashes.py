@@ -83,7 +83,9 @@ class Removal:
 
             store.weather, store.read_lag_ms = weather, self._lag_ms
             await give(at, OrderKind.REMOVE, token=f"t{self._number}")
-            while not work.done() and not await is_claimed(at):  # noqa: ASYNC110 in virtual time
+            while not (  # noqa: ASYNC110 in virtual time
+                work.done() or await is_claimed(at) or await standing(at) is None
+            ):
                 await asyncio.sleep(0.1)
             async with kept(at):
                 await until(at, lambda one: one is None or one.emptied_ms is not None)
