@@ -99,6 +99,8 @@ class Removal:
             with suppress(asyncio.CancelledError):
                 await work
             store.weather = calm
+            if (left := store.session.id) is not None:
+                at.lab.server.expire(left)  # the process is gone, and its session with it
             if self._back is not None:
                 await self._back
         await self._judge()
