@@ -95,6 +95,9 @@ class Removal:
                     if await has_cookie(at):
                         await at.lab.machines[LEAVING].start()
                 await until(at, lambda one: one is None)
+                async with asyncio.timeout(60):  # a keeper that is stopped may leave its claim
+                    while await is_claimed(at):  # noqa: ASYNC110 in virtual time
+                        await asyncio.sleep(0.1)
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
