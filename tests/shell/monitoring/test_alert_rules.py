@@ -80,8 +80,9 @@ PLAYED = {
     ),
     "orderStandsStill": Played(
         series={
-            'zonekeeper_order_still_seconds{bookie="bk-b-0",order="remove",instance="i1"}': "3600x5 "
-            "4000x20 0x30",
+            'zonekeeper_order_still_seconds{bookie="bk-b-0",order="remove",instance="i1"}': (
+                "3600x5 4000x20 0x30"
+            ),
             'zonekeeper_order_still_seconds{bookie="bk-c-0",order="drain",instance="i1"}': "0x60",
         },
         fires=(10, 20),
