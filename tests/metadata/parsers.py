@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from zonekeeper.metadata.bookies import bookie_records, held_collections
+from zonekeeper.metadata.bookies import bookie_records, held_collections, order_records
 from zonekeeper.metadata.cluster import policy_store, restored, timeline, zone_store
 from zonekeeper.metadata.cluster.record_store import Codec
 from zonekeeper.metadata.formats import (
@@ -98,6 +98,7 @@ PARSERS: Final[Mapping[str, Parser]] = {
         lambda raw: deletions.parse(raw, INSTANCE), lambda one: deletions.render(one, INSTANCE)
     ),
     "bookie-record": _record(bookie_records.CODEC),
+    "order": _record(order_records.CODEC),
     "log": _pair(
         lambda raw: log_record_format.parse(raw, INSTANCE),
         lambda record: log_record_format.render(record, INSTANCE),

@@ -12,6 +12,13 @@ from zonekeeper.metadata.cluster.evidence import EvidenceKind, StoreEvidence
 from zonekeeper.metadata.ledgers import set_back
 from zonekeeper.metadata.store.background import alongside
 from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.zones.bookie_orders import (
+    BookieOrder,
+    OrderKind,
+    OrderPhase,
+    OrderProgress,
+    OrderWord,
+)
 from zonekeeper.replication.run import pages, settings
 from zonekeeper.replication.run.autorecovery import Autorecovery, Worker
 from zonekeeper.wire.running import page_identity
@@ -64,6 +71,39 @@ async def test_a_lane_that_is_out_of_reach_is_counted_by_bookie(it: Recovering) 
     assert f"{name}{{" not in pages.metrics(process).text
     it.client.counters.lanes_blocked[BookieId("bk-a-0")] += 2
     assert f'{name}{{bookie="bk-a-0"}} 2\n' in pages.metrics(process).text
+
+
+@recovery_lab.played()
+async def test_an_order_is_shown_with_what_is_left_and_for_how_long_nothing_moved(
+    it: Recovering,
+) -> None:
+    given = settings.parse({"metadata": "zk://h/x", "name": "auto-1", "zone": "a"}, {})
+    worker = Worker(name=BookieId("auto-1"), chance=random.Random(1), wall_ms=lambda: 9_000)
+    process = Autorecovery(it.client, worker)
+    progress = OrderProgress(
+        at_ms=8_000,
+        worker="auto-0",
+        since_ms=1_000,
+        phase=OrderPhase.COPYING,
+        moved_ms=2_000,
+        bytes_left=70,
+    )
+    word = OrderWord(at_ms=4_000, by="anna", reason="its disk is old")
+    begun = BookieOrder(
+        kind=OrderKind.REMOVE, token="t", given=word, incarnation=1, progress=progress
+    )
+    fresh = BookieOrder(kind=OrderKind.DRAIN, token="u", given=word, incarnation=2)
+    process.order_keeper.orders = {BookieId("bk-a-0"): begun, BookieId("bk-b-0"): fresh}
+    process.order_keeper.unreadable = (BookieId("bk-c-0"),)
+    text = pages.metrics(process).text
+    assert 'zonekeeper_order_still_seconds{bookie="bk-a-0",order="remove"} 7\n' in text
+    assert 'zonekeeper_order_still_seconds{bookie="bk-b-0",order="drain"} 5\n' in text
+    assert 'zonekeeper_order_left_bytes{bookie="bk-a-0"} 70\n' in text
+    assert json.loads(pages.state(process, given, "1").text)["orders"] == {
+        "bk-a-0": "copying",
+        "bk-b-0": None,
+        "bk-c-0": "cannot be read",
+    }
 
 
 def test_its_pages_are_reached_at_the_advertised_host() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.shell.commands.test_audit_commands import STRICT, ledger, with_ledgers
 from tests.shell.live_world import LiveWorld
-from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.bookies import bookie_records, order_records
 from zonekeeper.metadata.bookies.bookie_records import Mark
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.evidence import EvidenceKind, StoreEvidence
@@ -285,7 +285,12 @@ def test_a_dry_run_of_a_recovery_counts_and_changes_nothing(world: LiveWorld) ->
         (["decommission", "bk-a-0", "--yes", *WHO], "bk-a-0"),
         (["recover", "nobody", "--yes", *WHO], "there is no bookie nobody"),
         (["recover", "bk-b-0", "--yes", *WHO], "bk-b-0"),
-        (["recover", "bk-a-0", *WHO], "repeat with --yes"),
+        (["recover", "bk-a-0", "--here", *WHO], "repeat with --yes"),
+        (["recover", "bk-a-0", "--yes", *WHO], "no autorecovery process is running"),
+        (["drain", "bk-b-0", "--yes", *WHO], "no autorecovery process is running"),
+        (["drain", "bk-a0", "--yes", *WHO], "; did you mean bk-a-0"),
+        (["drain", "bk-a-0", "--yes", *WHO], "bk-a-0 is not registered, and 1 ledgers name it"),
+        (["take-back", "bk-b-0", *WHO], "there is no order about bk-b-0"),
         (["list", "--cluster-id", "other"], "this is another cluster"),
     ],
 )
@@ -298,3 +303,4 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_done(
     assert result.exit_code == 2, result.output
     assert reason in result.stderr
     assert world.told() == []
+    assert world.on(order_records.read_all) == {}

@@ -56,6 +56,7 @@ def test_what_is_lost_is_held_counted_released_repaired_and_forgotten(
     it_is_released_after_a_person_saw_what_that_does(cluster, ledger_id)
     the_zone_is_back(cluster)
     a_bookie_that_is_lost_for_good_is_recovered(cluster, ledger_id)
+    a_bookie_is_drained_and_taken_back(cluster, ledger_id)
     a_bookie_that_is_there_is_emptied_and_forgotten(cluster, ledger_id)
     assert asyncio.run(read(cluster.address, ledger_id)) == ENTRIES
     told = [
@@ -67,7 +68,11 @@ def test_what_is_lost_is_held_counted_released_repaired_and_forgotten(
         ("removed", "bookie bk-b-1"),
         ("drained", "bookie bk-b-1"),
         ("draining", "bookie bk-b-1"),
+        ("taken back", "bookie bk-b-1"),
+        ("drained", "bookie bk-b-1"),
+        ("draining", "bookie bk-b-1"),
         ("recovered", "bookie bk-c-1"),
+        ("recovering", "bookie bk-c-1"),
         ("changed", "zone a"),
     ]
 
@@ -122,10 +127,23 @@ def a_bookie_that_is_lost_for_good_is_recovered(cluster: LiveCluster, ledger_id:
     assert copies["counts"] == {"nothing found": 1}
 
 
+def a_bookie_is_drained_and_taken_back(cluster: LiveCluster, ledger_id: LedgerId) -> None:
+    assert cluster.text(bookies, "drain", "bk-b-1", *WHO, "--yes") == "bk-b-1 is emptied\n"
+    asyncio.run(away_from(cluster.address, ledger_id, "bk-b-1"))
+    cluster.until(registration("bk-b-1", Registration.READ_ONLY))
+    said = "order to drain it (by anna: a test), emptied"
+    assert said in cluster.text(bookies, "show", "bk-b-1")
+    assert f"bk-b-1: {said}" in cluster.text(autorecovery, "status")
+    taken = cluster.text(bookies, "take-back", "bk-b-1", *WHO)
+    assert taken == "the order about bk-b-1 is taken back\n"
+    cluster.until(registration("bk-b-1", Registration.WRITABLE))
+    assert "order" not in cluster.text(bookies, "show", "bk-b-1")
+
+
 def a_bookie_that_is_there_is_emptied_and_forgotten(
     cluster: LiveCluster, ledger_id: LedgerId
 ) -> None:
-    order = ("bookies", "decommission", "bk-b-1", *WHO, "--yes")
+    order = ("bookies", "decommission", "bk-b-1", *WHO, "--yes", "--here")
     with cluster.process(*order) as process:
         words = until_it_says(process, "waiting for the bookie to be stopped")
         asyncio.run(away_from(cluster.address, ledger_id, "bk-b-1"))

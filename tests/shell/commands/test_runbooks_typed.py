@@ -17,6 +17,7 @@ from tests.shell.live_cluster import LiveCluster, live_cluster, registration
 from tests.shell.typed_runbooks import Typed
 from zonekeeper.placement.base.topology import Registration
 from zonekeeper.shell.commands.autorecovery import autorecovery
+from zonekeeper.shell.commands.bookies import bookies
 from zonekeeper.shell.commands.maintenance import maintenance
 from zonekeeper.shell.main import main
 from zonekeeper.shell.runbooks import shelf
@@ -97,6 +98,9 @@ def prepare(person: Person, line: str) -> None:
     if line.startswith("zonekeeper autorecovery release"):
         which = ("--cluster",) if "--cluster" in line else ("--zone", ZONE)
         person.cluster.text(autorecovery, "hold", *which, *why)
+    if line.startswith("zonekeeper bookies take-back"):
+        drain = ("drain", THERE, "--no-follow", "--yes", *why)
+        person.cluster.text(bookies, *drain)
     if line.startswith("zonekeeper log "):
         person.types(f"zonekeeper log create {LOG}")  # perhaps it is there
         for made in (f"append {LOG} --payload one", f"read {LOG} --cursor {CURSOR} --move"):

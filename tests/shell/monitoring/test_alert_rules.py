@@ -78,6 +78,18 @@ PLAYED = {
         silent=(5, 25),
         summary="3 fragments have entries with one reachable copy, or none",
     ),
+    "orderStandsStill": Played(
+        series={
+            'zonekeeper_order_still_seconds{bookie="bk-b-0",order="remove",instance="i1"}': (
+                "3600x5 4000x20 0x30"
+            ),
+            'zonekeeper_order_still_seconds{bookie="bk-c-0",order="drain",instance="i1"}': "0x60",
+        },
+        fires=(10, 20),
+        silent=(4, 40),
+        labels={"bookie": "bk-b-0", "order": "remove"},
+        summary="nothing moved of the order to remove bk-b-0 for 1h 6m 40s",
+    ),
     "bookieNotReady": Played(
         series={INFO: "1x60", 'zonekeeper_bookie_ready{instance="i1"}': "1x10 0x10 1x5 0x3 1x30"},
         fires=(17, 20),

@@ -30,6 +30,13 @@ from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.run import operator_metrics, turn_figures
 from zonekeeper.operator.run.turn_figures import TurnTally
 from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.zones.bookie_orders import (
+    BookieOrder,
+    OrderKind,
+    OrderPhase,
+    OrderProgress,
+    OrderWord,
+)
 from zonekeeper.replication.decisions.copy_plan import Cause
 from zonekeeper.replication.repair.repair_metrics import RepairTrouble, Route
 from zonekeeper.replication.run import pages
@@ -38,11 +45,20 @@ from zonekeeper.shell.monitoring import metrics
 from zonekeeper.shell.monitoring.metrics import Metric
 
 LIMIT_S: Final = 60
+ORDER: Final = BookieOrder(
+    kind=OrderKind.DRAIN,
+    token="t",
+    given=OrderWord(at_ms=0, by="anna", reason="a test"),
+    incarnation=1,
+    progress=OrderProgress(
+        at_ms=1, worker="auto-1", since_ms=1, phase=OrderPhase.COPYING, moved_ms=1
+    ),
+)
 #: Those that only the other kind of process shows.
 OF_AUTORECOVERY: Final = tuple(
     one
     for one in metrics.METRICS
-    if re.match(r"zonekeeper_(autorecovery|alert|zone|repair|auditor|log_keeper)", one.name)
+    if re.match(r"zonekeeper_(autorecovery|alert|zone|repair|auditor|log_keeper|order)", one.name)
 )
 OF_BOOKIE: Final = tuple(
     one for one in metrics.METRICS if "_bookie_" in one.name and one not in OF_AUTORECOVERY
@@ -123,6 +139,7 @@ async def autorecovery_page(world: LiveWorld) -> str:
                 repaired.bytes_moved[Route("a", "b", Cause.LOST)] += 1
                 repaired.failed[RepairTrouble.NO_SOURCE] += 1
                 repaired.waiting_now[RepairTrouble.HELD] += 1
+                process.order_keeper.orders = {BookieId("bk-a-0"): ORDER}
                 page = pages.metrics(process).text
                 following.cancel()
             return page

@@ -124,7 +124,7 @@ def parse(raw: bytes, instance: str) -> BookieRecord:
 
 async def read(cluster: Cluster, bookie: BookieId) -> BookieRecord:
     """Read a bookie's record; a missing record is an empty one."""
-    return await record_store.read(cluster, _path(cluster, bookie), CODEC) or BookieRecord()
+    return await record_store.read(cluster, path(cluster, bookie), CODEC) or BookieRecord()
 
 
 async def check(cluster: Cluster, bookie: BookieId) -> Check | None:
@@ -132,14 +132,14 @@ async def check(cluster: Cluster, bookie: BookieId) -> Check | None:
 
     Each start is counted in the record before the bookie serves. None: there is no record.
     """
-    path = _path(cluster, bookie)
-    node = await cluster.store.get(path, sync=True)
-    return None if node is None else Check(path=path, version=node.version)
+    where = path(cluster, bookie)
+    node = await cluster.store.get(where, sync=True)
+    return None if node is None else Check(path=where, version=node.version)
 
 
 async def read_checked(cluster: Cluster, bookie: BookieId) -> Checked[BookieRecord] | None:
     """Read a bookie's record with its ``check``; None: there is no record."""
-    return await record_store.read_checked(cluster, _path(cluster, bookie), CODEC)
+    return await record_store.read_checked(cluster, path(cluster, bookie), CODEC)
 
 
 async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:
@@ -221,14 +221,14 @@ async def forget(cluster: Cluster, bookie: BookieId) -> None:
     """Remove the record of a bookie that was removed itself, and what else the bookie left."""
     await looks.forget(cluster, bookie)
     await held_collections.done(cluster, bookie)
-    await record_store.change(cluster, _path(cluster, bookie), CODEC, lambda _: None)
+    await record_store.change(cluster, path(cluster, bookie), CODEC, lambda _: None)
 
 
 def watch(
     cluster: Cluster, bookie: BookieId
 ) -> AbstractAsyncContextManager[AsyncIterator[BookieRecord | UnreadableError | None]]:
     """Follow the record of one bookie."""
-    return record_store.watch(cluster, _path(cluster, bookie), CODEC)
+    return record_store.watch(cluster, path(cluster, bookie), CODEC)
 
 
 def watch_all(
@@ -242,10 +242,11 @@ async def _change(
     cluster: Cluster, bookie: BookieId, decide: Callable[[BookieRecord], BookieRecord]
 ) -> BookieRecord:
     after = await record_store.change(
-        cluster, _path(cluster, bookie), CODEC, lambda old: decide(old or BookieRecord())
+        cluster, path(cluster, bookie), CODEC, lambda old: decide(old or BookieRecord())
     )
     return after or BookieRecord()
 
 
-def _path(cluster: Cluster, bookie: BookieId) -> str:
+def path(cluster: Cluster, bookie: BookieId) -> str:
+    """Give the path of a bookie's record."""
     return cluster.root.beside(f"bookies/{bookie}")

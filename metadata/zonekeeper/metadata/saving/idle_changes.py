@@ -30,6 +30,7 @@ DIRECTORIES: Final = (
     "/underreplication/locks",
     f"{_OWN}/log-keeper",
     f"{_OWN}/looks",
+    f"{_OWN}/order-claims",
     f"{_OWN}/writers",
     f"{_OWN}/zone-watch",
 )

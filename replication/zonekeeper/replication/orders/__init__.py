@@ -1,1 +1,1 @@
-"""Long orders of people about one bookie: decommission it, recover what it held."""
+"""What is to become of a bookie: orders in the store, each carried out by one process at a time."""

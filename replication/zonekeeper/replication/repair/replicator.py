@@ -97,7 +97,10 @@ class Replicator:
         self._held = frozenset[BookieId]()
         self.metrics: Final = RepairMetrics()
         self._progress = RepairProgress(self.metrics)
-        self._repairer = Repairer(client, view, name=name, chance=chance, metrics=self.metrics)
+        #: Also for others of this process that repair: its byte rate covers them all.
+        self.repairer: Final = Repairer(
+            client, view, name=name, chance=chance, metrics=self.metrics
+        )
 
     async def run(self) -> None:
         """Repair until cancelled."""
@@ -198,7 +201,7 @@ class Replicator:
     async def _try(self, ledger_id: LedgerId, *, respread: bool) -> None:
         """Try to repair a ledger, and note when to look at it again."""
         try:
-            attempt = await self._repairer.attempt(ledger_id, respread=respread)
+            attempt = await self.repairer.attempt(ledger_id, respread=respread)
         except StoreError as error:
             _logger.warning("ledger %d is left for later: %s", ledger_id, error)
             self.metrics.failed[RepairTrouble.METADATA] += 1

@@ -1,10 +1,11 @@
 """Auto-replication, whole: what each autorecovery process runs.
 
-The auditor finds, the zone watch judges, the gate permits, the replicator copies, and the log
-keeper trims logs and collects what they leave. Auditor, zone watch and log keeper are elected, so
-one of each is at work however many processes there are. The zone watch of this process only stands
-in, for a cluster whose operator has none. All replicators work. The roles that repair share one
-view, so no role acts on more than another role knows.
+The auditor finds, the zone watch judges, the gate permits, the replicator copies, the order keeper
+carries out what is to become of a bookie, and the log keeper trims logs and collects what they
+leave. Auditor, zone watch and log keeper are elected, so one of each is at work however many
+processes there are. The zone watch of this process only stands in, for a cluster whose operator has
+none. All replicators and order keepers work; those of one process share one repairer, and its byte
+rate. The roles that repair share one view, so no role acts on more than another role knows.
 
 There are no sockets, signals or clocks here but those of the loop and of the client: the simulator
 runs this very code.
@@ -20,6 +21,7 @@ from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.replication.audit.auditor import Auditor
 from zonekeeper.replication.audit.closing_abandoned import AbandonedCloser
 from zonekeeper.replication.logs.log_keeper import LogKeeper
+from zonekeeper.replication.orders.order_keeper import OrderKeeper
 from zonekeeper.replication.repair.replicator import WORKERS, Replicator
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.held_back import HeldBack
@@ -63,6 +65,7 @@ class Autorecovery:
         self.replicator = Replicator(
             client, self.view, name=name, chance=chance, workers=worker.workers
         )
+        self.order_keeper = OrderKeeper(self.replicator.repairer, worker.wall_ms)
 
     async def run(self) -> None:
         """Run until cancelled; then copies in flight stop, and votes and claims are given back."""
@@ -73,6 +76,7 @@ class Autorecovery:
             tasks.create_task(self.auditor.run())
             tasks.create_task(self.log_keeper.run())
             tasks.create_task(self.replicator.run())
+            tasks.create_task(self.order_keeper.run())
 
     async def _close_abandoned(self, chronicle: Chronicle) -> None:
         closer = AbandonedCloser(self.client, self.view, self.auditor.metrics)

@@ -6,6 +6,7 @@ from typing import Final
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones.losses import Held
 from zonekeeper.placement.zones.zone_records import Record
+from zonekeeper.replication.orders.order_keeper import OrderKeeper
 from zonekeeper.replication.run.autorecovery import Autorecovery
 from zonekeeper.replication.run.settings import AutorecoverySettings
 from zonekeeper.replication.view.held_back import SEVERITIES, HeldBack
@@ -43,6 +44,7 @@ def metrics(process: Autorecovery) -> Page:
     families += exposition.counted("zonekeeper_auditor", process.auditor.metrics, of_now=True)
     families += exposition.counted("zonekeeper_log_keeper", process.log_keeper.metrics, of_now=True)
     families += exposition.counted("zonekeeper_repair", process.replicator.metrics, of_now=False)
+    families += _of_orders(process.order_keeper)
     families.append(_alerts(process.view, process.held_back))
     if process.view.looks:
         families += _of_view(process.view)
@@ -69,6 +71,10 @@ def state(process: Autorecovery, settings: AutorecoverySettings, version: str) -
         "logKeeper": bool(process.log_keeper.metrics.leading),
     }
     data["alerts"] = dict(process.held_back.alerts)
+    data["orders"] = {
+        str(bookie): None if one.progress is None else str(one.progress.phase)
+        for bookie, one in (process.order_keeper.orders or {}).items()
+    } | {str(bookie): "cannot be read" for bookie in process.order_keeper.unreadable}
     if view.looks:
         records = _records(view)
         data["replicationEnabled"] = view.replication_enabled
@@ -85,6 +91,34 @@ def _identity(settings: AutorecoverySettings, instance: str | None) -> ProcessId
     return ProcessIdentity(
         kind=ProcessKind.AUTORECOVERY, name=settings.name, instance=instance, zone=settings.zone
     )
+
+
+def _of_orders(keeper: OrderKeeper) -> list[Family]:
+    """Give the figures of the orders about bookies, whichever process works on them."""
+    orders = keeper.orders or {}
+    kinds = {bookie: str(one.kind) for bookie, one in orders.items()}
+    still: dict[Labels, float] = {
+        (("bookie", str(bookie)), ("order", kinds[bookie])): still_ms / 1000
+        for bookie, still_ms in keeper.still_ms().items()
+    }
+    left = {
+        str(bookie): float(one.progress.bytes_left)
+        for bookie, one in orders.items()
+        if one.progress is not None
+    }
+    return [
+        Family(
+            "zonekeeper_order_still_seconds",
+            still,
+            "For how long nothing moved of an order about a bookie; 0 while it is held.",
+        ),
+        labelled(
+            "zonekeeper_order_left_bytes",
+            "bookie",
+            left,
+            "Bytes of closed ledgers that are to leave a bookie by an order.",
+        ),
+    ]
 
 
 def _alerts(view: View, held_back: HeldBack) -> Family:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zonekeeper.client.api.client import Client
+from zonekeeper.metadata.bookies import order_records
 from zonekeeper.metadata.cluster import elections
 from zonekeeper.metadata.commands import exits, options
 from zonekeeper.metadata.commands.exits import RefusedCommand
@@ -28,7 +29,7 @@ from zonekeeper.replication.gate.permitting import GateRequest
 from zonekeeper.replication.run import process, settings
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.commands import zones
-from zonekeeper.shell.reaching import connecting, reaching, second_hand
+from zonekeeper.shell.reaching import connecting, ordering, reaching, second_hand
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reports import preflight_text, second_hand_text, standing
 from zonekeeper.shell.reports.preflight_text import PreflightSeen
@@ -50,6 +51,7 @@ _SHOWN: Final = {
     "zonesHeld": "zones held",
     "clusterHeld": "cluster held",
     "bookiesMissing": "bookies missing",
+    "orders": "orders about bookies",
 }
 #: What it means that a role has no leader.
 _NOBODY: Final = {
@@ -118,6 +120,7 @@ async def _status(place: Place) -> tuple[dict[str, object], list[StandingAlert]]
                 if marked == MARKED_MAX:
                     break
         votes = await store.children(elections.auditor_votes(cluster), sync=True)
+        orders = await order_records.read_all(cluster)
         data: dict[str, object] = {
             "switch": "on" if view.replication_enabled else "off",
             "auditor": await elections.leader(store, elections.auditor_votes(cluster)),
@@ -128,6 +131,7 @@ async def _status(place: Place) -> tuple[dict[str, object], list[StandingAlert]]
             "zonesHeld": [zone for zone, one in view.zones.items() if not one.gate.permits],
             "clusterHeld": view.cluster_record is None or not view.cluster_record.gate.permits,
             "bookiesMissing": sorted(view.missing),
+            "orders": [f"{bookie}: {ordering.said(one)}" for bookie, one in orders.items()],
         }
         return data, await standing.read(cluster, view)
 

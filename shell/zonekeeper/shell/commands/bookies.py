@@ -1,9 +1,7 @@
 """``zonekeeper bookies``: the bookies that there are, their states, and orders about one."""
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import TypedDict, Unpack
 
 import click
@@ -11,30 +9,38 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from zonekeeper.metadata.bookies import bookie_records, bookie_watch, cookie_store, registration
+from zonekeeper.metadata.bookies import (
+    bookie_records,
+    bookie_watch,
+    cookie_store,
+    order_records,
+    registration,
+)
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord, Mark
 from zonekeeper.metadata.bookies.restrictions import Restriction
 from zonekeeper.metadata.commands import opening, options
 from zonekeeper.metadata.commands.exits import RefusedCommand
+from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.placement.base import misnamed
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.topology import Bookie, Registration
 from zonekeeper.placement.policy import unnamed
+from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderKind, OrderWord
 from zonekeeper.placement.zones.gate import Person
-from zonekeeper.replication.orders import decommissioning, emptying, recovering
-from zonekeeper.replication.orders.orders import NotEmptiedError, Order, OrderProgress, Phase
-from zonekeeper.replication.repair.repairing import Repairer
+from zonekeeper.replication.orders import giving
+from zonekeeper.replication.orders.giving import AskedOrder
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.replication.view.view import View
 from zonekeeper.shell.reaching import (
     connecting,
     evaluating,
+    ordering,
     progressing,
     reaching,
     restricting,
     second_hand,
 )
-from zonekeeper.shell.reaching.progressing import Progress
+from zonekeeper.shell.reaching.ordering import Following
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reports import preflight_text, second_hand_text, standing
 from zonekeeper.shell.reports.standing import StandingAlert
@@ -43,9 +49,6 @@ from zonekeeper.wire.formats import errors
 from zonekeeper.wire.grpc.tls import TlsFiles
 
 _BOOKIE = click.argument("bookie", metavar="BOOKIE")
-
-_Check = Callable[[Repairer, BookieId], Awaitable[None]]
-_Carry = Callable[[Repairer, Order], Awaitable[None]]
 
 
 class _Given(TypedDict):
@@ -56,6 +59,14 @@ class _Given(TypedDict):
     tls: TlsFiles | None
     who: Person
     place: Place
+
+
+class _GivenOrder(_Given):
+    """The options of an order that takes long."""
+
+    quiet: bool
+    here: bool
+    no_follow: bool
 
 
 @click.group()
@@ -135,26 +146,36 @@ def readonly(bookie: str, off: bool, **given: Unpack[_Given]) -> None:
 @_BOOKIE
 @reaching.YES
 @options.QUIET
+@ordering.HERE
+@ordering.NO_FOLLOW
 @connecting.over_tls
 @reaching.by_person_or_dry_run
 @reaching.on_cluster
-def decommission(  # noqa: PLR0913 each is an option of the command
-    *,
-    bookie: str,
-    dry_run: bool,
-    yes: bool,
-    quiet: bool,
-    tls: TlsFiles | None,
-    who: Person,
-    place: Place,
-) -> None:
+def decommission(bookie: str, **given: Unpack[_GivenOrder]) -> None:
     """Empty a bookie that is there, wait until it is stopped, and forget it.
 
-    Its ledgers are copied elsewhere first, and its cookie is deleted last. If the command is
-    interrupted, give it again: it goes on where it stopped.
+    Its ledgers are copied elsewhere first, and its cookie is deleted last. The order is carried out
+    by the autorecovery processes; an interruption ends only the waiting. Give the command again to
+    wait on.
     """
-    order = _Ordered(place, tls, BookieId(bookie), who, dry_run=dry_run, yes=yes, quiet=quiet)
-    order.give(decommissioning.check, decommissioning.decommission, "emptied and forgotten")
+    _Ordered(OrderKind.REMOVE, BookieId(bookie), given).give("emptied and forgotten")
+
+
+@bookies.command(epilog='Example: zonekeeper bookies drain bk-b-0 --reason "its rack is moved"')
+@_BOOKIE
+@reaching.YES
+@options.QUIET
+@ordering.HERE
+@ordering.NO_FOLLOW
+@connecting.over_tls
+@reaching.by_person_or_dry_run
+@reaching.on_cluster
+def drain(bookie: str, **given: Unpack[_GivenOrder]) -> None:
+    """Empty a bookie that is there, and keep it: it gets no new data until take-back.
+
+    The order is carried out as that of decommission.
+    """
+    _Ordered(OrderKind.DRAIN, BookieId(bookie), given).give("emptied")
 
 
 @bookies.command(
@@ -163,75 +184,125 @@ def decommission(  # noqa: PLR0913 each is an option of the command
 @_BOOKIE
 @reaching.YES
 @options.QUIET
+@ordering.HERE
+@ordering.NO_FOLLOW
 @connecting.over_tls
 @reaching.by_person_or_dry_run
 @reaching.on_cluster
-def recover(  # noqa: PLR0913 each is an option of the command
-    *,
-    bookie: str,
-    dry_run: bool,
-    yes: bool,
-    quiet: bool,
-    tls: TlsFiles | None,
-    who: Person,
-    place: Place,
-) -> None:
+def recover(bookie: str, **given: Unpack[_GivenOrder]) -> None:
     """Copy elsewhere, now, everything that a bookie held which is lost for good.
 
-    The command obeys the gate: while the bookie's zone is held it waits, and says so.
+    The order obeys the gate: while the bookie's zone is held it waits, and says so. It is carried
+    out as that of decommission.
     """
-    order = _Ordered(place, tls, BookieId(bookie), who, dry_run=dry_run, yes=yes, quiet=quiet)
-    order.give(recovering.check, recovering.recover, "recovered elsewhere")
+    _Ordered(OrderKind.RECOVER, BookieId(bookie), given).give("recovered elsewhere")
+
+
+@bookies.command(
+    "take-back", epilog='Example: zonekeeper bookies take-back bk-b-0 --reason "it stays"'
+)
+@_BOOKIE
+@options.QUIET
+@ordering.HERE
+@connecting.over_tls
+@reaching.by_person
+@reaching.on_cluster
+def take_back(
+    *, bookie: str, quiet: bool, here: bool, tls: TlsFiles | None, who: Person, place: Place
+) -> None:
+    """Take back the order about a bookie: it gets new data again.
+
+    What was copied stays copied. If the order made the bookie read-only, the bookie is made
+    writable again.
+    """
+    over = reaching.run(_taken_back(place, tls, BookieId(bookie), who, quiet=quiet, here=here))
+    if place.as_json:
+        reaching.print_json({"bookie": bookie, "takenBack": True, "over": over})
+    elif over:
+        click.echo(f"the order about {bookie} is taken back")
+    else:
+        click.echo(
+            f"the order about {bookie} is taken back; the bookie is writable again once an "
+            "autorecovery process runs, or with --here"
+        )
+
+
+async def _taken_back(
+    place: Place, tls: TlsFiles | None, bookie: BookieId, who: Person, *, quiet: bool, here: bool
+) -> bool:
+    """Take an order back; False: nobody is there who makes the bookie writable."""
+    word = OrderWord(at_ms=reaching.wall_ms(), by=who.name, reason=who.reason)
+    async with (
+        connecting.connected(place, tls, lasting=True) as client,
+        progressing.shown(quiet=quiet) as shown,
+    ):
+        cluster = client.cluster
+        standing = await giving.take_back(cluster, bookie, word)
+        if standing is None:
+            raise RefusedCommand(f"there is no order about {bookie} in {cluster}")
+        following = Following(cluster, bookie, standing, shown)
+        if here:
+            async with ordering.carrying(place, tls, bookie):
+                await following.until_gone()
+        elif await ordering.is_worked(cluster):
+            await following.until_gone()
+        else:
+            return False
+        return True
 
 
 class _Ordered:
-    """A long order about one bookie: it is checked, confirmed, and carried out with progress."""
+    """An order about one bookie: it is checked, confirmed, given and followed."""
 
-    def __init__(  # noqa: PLR0913 each is an option of the commands
-        self,
-        place: Place,
-        tls: TlsFiles | None,
-        bookie: BookieId,
-        who: Person,
-        *,
-        dry_run: bool,
-        yes: bool,
-        quiet: bool,
-    ) -> None:
-        self._place, self._tls, self._bookie, self._who = place, tls, bookie, who
-        self._dry_run, self._yes, self._quiet = dry_run, yes, quiet
+    def __init__(self, kind: OrderKind, bookie: BookieId, given: _GivenOrder) -> None:
+        who, self._place = given["who"], given["place"]
+        self._bookie, self._given = bookie, given
+        self._who = who
+        word = OrderWord(at_ms=reaching.wall_ms(), by=who.name, reason=who.reason)
+        self._asked = AskedOrder(kind=kind, bookie=bookie, word=word)
 
-    def give(self, check: _Check, carry: _Carry, done: str) -> None:
-        """Give the order; nothing is changed before the check and the user's consent."""
-        named = reaching.run(self._named(check))
+    def give(self, done: str) -> None:
+        """Give the order; nothing is changed before the checks and the user's consent."""
+        named = reaching.run(self._checked())
         count = f"{named} ledgers name {self._bookie}"
-        if self._dry_run:
+        if self._given["dry_run"]:
             self._answer({"ledgers": named, "done": False}, f"{count}; it would be {done}")
             return
-        reaching.confirm(f"{count}. Shall it be {done}?", yes=self._yes)
-        try:
-            reaching.run(self._carried_out(carry))
-        except NotEmptiedError as error:
-            raise click.ClickException(str(error)) from None
-        self._answer({"ledgers": named, "done": True}, f"{self._bookie} is {done}")
+        reaching.confirm(f"{count}. Shall it be {done}?", yes=self._given["yes"])
+        if reaching.run(self._carried_out()):
+            self._answer({"ledgers": named, "done": True}, f"{self._bookie} is {done}")
+        else:
+            text = f"the order about {self._bookie} is given: it will be {done}"
+            self._answer({"ledgers": named, "done": False}, text)
 
-    async def _named(self, check: _Check) -> int:
-        async with _repairing(self._place, self._tls) as repairer:
-            _refuse_unknown(repairer.view, self._bookie)
-            await check(repairer, self._bookie)
-            return len(await emptying.naming(repairer.cluster, self._bookie))
+    async def _checked(self) -> int:
+        async with reaching.opened(self._place) as cluster, reaching.seen(cluster) as view:
+            _refuse_unknown(view, self._bookie)
+            found = await giving.check(cluster, view, random.SystemRandom(), self._asked)
+            if not self._given["dry_run"]:
+                await ordering.refuse_unworked(cluster, here=self._given["here"])
+            return found
 
-    async def _carried_out(self, carry: _Carry) -> None:
-        async with progressing.shown(quiet=self._quiet) as shown:
-            order = Order(
-                bookie=self._bookie,
-                by=self._who.name,
-                reason=self._who.reason,
-                wall_ms=reaching.wall_ms,
-                report=partial(_report, shown, set()),
-            )
-            async with _repairing(self._place, self._tls) as repairer:
-                await carry(repairer, order)
+    async def _carried_out(self) -> bool:
+        """Write the order, and follow it; False: it is not to be followed."""
+        place, tls, here = self._place, self._given["tls"], self._given["here"]
+        async with (
+            connecting.connected(place, tls, lasting=True) as client,
+            progressing.shown(quiet=self._given["quiet"]) as shown,
+        ):
+            cluster = client.cluster
+            told = reaching.chronicle(cluster, self._who.name)
+            token = giving.drawn_token(random.SystemRandom())
+            order = await giving.give(cluster, self._asked, token, told)
+            following = Following(cluster, self._bookie, order, shown)
+            if here:
+                async with ordering.carrying(place, tls, self._bookie):
+                    await following.until_done()
+            elif self._given["no_follow"]:
+                return False
+            else:
+                await following.until_done()
+            return True
 
     def _answer(self, data: dict[str, object], text: str) -> None:
         if self._place.as_json:
@@ -240,51 +311,23 @@ class _Ordered:
             click.echo(text)
 
 
-def _report(shown: Progress, phases: set[Phase], progress: OrderProgress) -> None:
-    """Show how far an order is: a new phase and what holds at once, how much now and then."""
-    text = str(progress.phase)
-    if progress.phase is Phase.HELD and progress.held is not None:
-        shown.tell_at_once(f"{text}: {progress.held.by}: {progress.held.text}")
-        return
-    if progress.phase is Phase.COPYING:
-        total = progress.done + progress.left
-        moved = progress.bytes_moved
-        done = progressing.work(
-            "ledgers", progress.done, shown.elapsed_s, total=total, moved_bytes=moved
-        )
-        text += f": {done}"
-    for trouble, count in sorted(progress.troubles.items()):
-        text += f"; {count} x {trouble}"
-    if progress.phase in phases:
-        shown.tell(text)
-    else:
-        phases.add(progress.phase)
-        shown.tell_at_once(text)
-
-
-@asynccontextmanager
-async def _repairing(place: Place, tls: TlsFiles | None) -> AsyncIterator[Repairer]:
-    """Give a repairer of ledgers, with a random name for this process."""
-    chance = random.SystemRandom()
-    name = BookieId(f"shell-{chance.randrange(1 << 32):08x}")
-    async with (
-        connecting.connected(place, tls, lasting=True) as client,
-        reaching.seen(client.cluster) as view,
-    ):
-        yield Repairer(client, view, name=name, chance=chance)
-
-
 async def _list(place: Place, *, wait: bool) -> tuple[list[dict[str, object]], list[StandingAlert]]:
     async with reaching.opened(place) as cluster, reaching.seen(cluster) as view:
         if wait:
             async with opening.attended(cluster.store):
                 await evaluating.what_holds_bookies(view)
         found = await restricting.read(cluster, view.topology)
-        rows = [_row(one, found.get(one.id, ()), view) for one in view.topology]
+        orders = await order_records.read_all(cluster)
+        rows = [_row(one, found.get(one.id, ()), view, orders.get(one.id)) for one in view.topology]
         return rows, await standing.read(cluster, view)
 
 
-def _row(bookie: Bookie, found: Sequence[Restriction], view: View) -> dict[str, object]:
+def _row(
+    bookie: Bookie,
+    found: Sequence[Restriction],
+    view: View,
+    order: BookieOrder | UnreadableError | None,
+) -> dict[str, object]:
     where, record = bookie.location, view.bookie_records.get(bookie.id) or BookieRecord()
     rules = view.policy.placement
     holds = view.what_holds_bookie(bookie.id)
@@ -297,6 +340,8 @@ def _row(bookie: Bookie, found: Sequence[Restriction], view: View) -> dict[str, 
         "freeBytes": bookie.free_bytes,
         "totalBytes": bookie.total_bytes,
         "draining": _mark(record.draining),
+        "order": ordering.plain(order),
+        "ordered": None if order is None else ordering.said(order),
         "restrictions": [one.plain() for one in found],
         "restrictedBy": list(map(str, found)),
         "writtenOff": _mark(record.written_off),
@@ -337,6 +382,8 @@ def _lines(data: dict[str, object]) -> Iterator[tuple[str, str]]:
 
 def _remarks(row: dict[str, object]) -> str:
     remarks = []
+    if row.get("ordered"):
+        remarks.append(str(row["ordered"]))
     if isinstance(found := row["restrictedBy"], list):
         remarks += found
     if isinstance(mark := row["writtenOff"], dict):
@@ -381,7 +428,7 @@ async def _show(
         found = (await restricting.read(cluster, [known])).get(bookie, ())
         zone = None if known.location is None else known.location.zone
         data = {
-            **_row(known, found, view),
+            **_row(known, found, view, (await order_records.read_all(cluster)).get(bookie)),
             "address": None if endpoint is None else f"{endpoint.host}:{endpoint.port}",
             "ledgerDirectories": None if cookie is None else list(cookie.cookie.ledger_dirs),
             "boots": (await bookie_records.read(cluster, bookie)).boot_epoch,

@@ -74,6 +74,8 @@ COMMANDS: Final[Mapping[str, tuple[CopiedCommand, ...]]] = {
         _acts("take writes again", "bookies readonly --off", BOOKIE, TLS, PLACE),
         _looks("what decommissioning does", "bookies decommission --dry-run", BOOKIE, TLS, PLACE),
         _acts("decommission", "bookies decommission", BOOKIE, TLS, PLACE),
+        _acts("empty it, and keep it", "bookies drain", BOOKIE, TLS, PLACE),
+        _acts("take its order back", "bookies take-back", BOOKIE, TLS, PLACE),
         _looks("what recovering does", "bookies recover --dry-run", BOOKIE, TLS, PLACE),
         _acts("recover what it held", "bookies recover", BOOKIE, TLS, PLACE),
     ),

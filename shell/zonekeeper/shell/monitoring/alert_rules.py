@@ -17,6 +17,8 @@ from zonekeeper.shell.monitoring import metrics
 
 #: Above this used share of its device, a bookie is near read-only (``--disk-full``).
 DISK_USED_MAX: Final = 0.9
+#: An order of which nothing moves for longer waits for a person.
+ORDER_STILL_S_MAX: Final = 3_600
 #: A turn comes twice a minute at rest.
 WITHOUT_TURN_S_MAX: Final = 300
 
@@ -80,6 +82,15 @@ _OF_PROCESSES: Final = (
         severity=Severity.PAGE,
         runbook="lastCopy",
         summary="{{ $value }} fragments have entries with one reachable copy, or none",
+    ),
+    AlertRule(
+        name="orderStandsStill",
+        expression=f"max by (bookie, order) ({metrics.ORDER_STILL}) > {ORDER_STILL_S_MAX}",
+        lasts="0m",
+        severity=Severity.WARNING,
+        runbook="orderStandsStill",
+        summary="nothing moved of the order to {{ $labels.order }} {{ $labels.bookie }} for "
+        "{{ $value | humanizeDuration }}",
     ),
     AlertRule(
         name="bookieNotReady",
