@@ -92,12 +92,14 @@ class Bench:
 
     def warm_up(self, side: RaceSide, say: Callable[[str], None]) -> None:
         """Load a side until two windows cost the same; it is not warm if that never comes."""
+        agreed = []
         for size in reversed(WARM_SIZES):
             costs: list[float] = []
             while len(costs) < WARM_WINDOWS_MAX and not agree(costs):
                 costs.append(self._warm_window(side, size))
             say(f"{side.name}: {size} B, CPU-us {', '.join(f'{cost:.1f}' for cost in costs)}")
-        side.warm = agree(costs)
+            agreed.append(agree(costs))
+        side.warm = all(agreed)
 
     def _warm_window(self, side: RaceSide, size: int) -> float:
         window = self.window_bytes

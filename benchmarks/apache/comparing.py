@@ -68,11 +68,11 @@ def compare(found: Sequence[Lap], case: str, cost: Cost, ours: str, apache: str)
     valid = [pair for pair in whole if not any(laps.faults(lap) for lap in pair)]
     chosen = valid or whole
     costs = [
-        (our_cost, apache_cost)
+        (our, theirs)
         for our_lap, apache_lap in chosen
-        if (our_cost := cost_of(our_lap, cost)) and (apache_cost := cost_of(apache_lap, cost))
+        if (our := cost_of(our_lap, cost)) and (theirs := cost_of(apache_lap, cost))
     ]
-    ratio = spread([apache_cost / our_cost for our_cost, apache_cost in costs])
+    ratio = spread([theirs / our for our, theirs in costs])
     our_cost, apache_cost = spread([one for one, _ in costs]), spread([one for _, one in costs])
     if ratio is None or our_cost is None or apache_cost is None:
         return None

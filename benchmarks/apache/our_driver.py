@@ -212,7 +212,7 @@ class OurDriver:
                     await writer.append(self._payload)
                     sent += 1
                 await asyncio.sleep(_TICK_S)
-        await following.aclose()
+        await following.close()
         return {**_done(entries, began, latencies), "appended": entries + 1}
 
     async def create_close(self, given: protocol.Given) -> Answer:
