@@ -136,7 +136,7 @@ def write(found: Results, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(results.text(found))
     (folder / "race.html").write_text(report.page(found))
-    (folder / "race.md").write_text(report.table(found))
+    (folder / "table.txt").write_text(report.table(found))
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -118,12 +118,12 @@ class Bench:
         return quiet.left_behind(looks)
 
     def _look(self, side: RaceSide) -> quiet.Look:
-        return quiet.Look(time.perf_counter(), accounting.cpu_seconds_of(side.pids()))
+        return quiet.Look(time.perf_counter(), side.cpu_seconds())
 
     def _spent(self, side: RaceSide) -> _Spent:
         return _Spent(
             at_s=time.perf_counter(),
-            side=accounting.cpu_seconds_of(side.pids()),
+            side=side.cpu_seconds(),
             client=accounting.cpu_seconds_of([side.driver.pid]),
             zookeeper=accounting.cpu_seconds_of([self.zookeeper_pid]),
             machine=accounting.machine_cpu_seconds(),

@@ -41,6 +41,8 @@ class RaceSide(abc.ABC):
         self.name = name
         self.ours = ours
         self.warm = False
+        #: Of bookies that were killed.
+        self._ended_cpu_s = 0.0
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.driver = self.new_driver("driver")
@@ -50,7 +52,7 @@ class RaceSide(abc.ABC):
         """Give the ids of the bookies' processes."""
 
     @abc.abstractmethod
-    def restart_bookie(self) -> float:
+    def kill_and_start(self) -> float:
         """Kill a bookie, start it again, and say how long it took until it served."""
 
     @abc.abstractmethod
@@ -69,6 +71,18 @@ class RaceSide(abc.ABC):
     def pids(self) -> list[int]:
         """Give the ids of the bookies and the driver."""
         return [*self.bookie_pids(), self.driver.pid]
+
+    def cpu_seconds(self) -> float:
+        """Give what bookies and driver have used so far, with bookies that were killed."""
+        return self._ended_cpu_s + accounting.cpu_seconds_of(self.pids())
+
+    def restart_bookie(self) -> float:
+        """Kill a bookie, start it again, and say how long it took until it served."""
+        before = {pid: accounting.cpu_seconds_of([pid]) for pid in self.bookie_pids()}
+        took_s = self.kill_and_start()
+        there = self.bookie_pids()
+        self._ended_cpu_s += sum(cpu_s for pid, cpu_s in before.items() if pid not in there)
+        return took_s
 
     def memory_mib(self) -> dict[str, float]:
         """Give the most memory that the client has had, and all bookies together."""
@@ -97,7 +111,7 @@ class ApacheSide(RaceSide):
         """Give the ids of the bookies' processes."""
         return self._bookies.pids()
 
-    def restart_bookie(self) -> float:
+    def kill_and_start(self) -> float:
         """Kill a bookie, start it again, and say how long it took until it served."""
         return self._bookies.restart(0)
 
@@ -122,7 +136,7 @@ class OurSide(RaceSide):
         """Give the ids of the bookies' processes."""
         return self._bookies.pids()
 
-    def restart_bookie(self) -> float:
+    def kill_and_start(self) -> float:
         """Kill a bookie, start it again, and say how long it took until it served."""
         name = next(iter(self._bookies.names()))
         self._bookies.kill(name)

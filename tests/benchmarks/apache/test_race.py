@@ -50,7 +50,7 @@ def test_what_cannot_be_run_is_refused() -> None:
 def test_results_are_reported_again_into_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    written, page = tmp_path / "results.json", tmp_path / "page.md"
+    written, page = tmp_path / "results.json", tmp_path / "page.txt"
     written.write_text(results.text(some(pair(1, 1.0, 2.0))))
     page.write_text(f"{report.BEGIN}\n{report.END}\n")
     words = ["--from", written, "--to", tmp_path / "out", "--table", page]
