@@ -78,7 +78,8 @@ def test_a_round_has_every_lap_once_and_the_sides_of_a_case_together() -> None:
         assert len(set(laps)) == len(cases) * len(sides)
         for at in range(0, len(laps), len(sides)):
             assert len({case for case, _ in laps[at : at + len(sides)]}) == 1
-    assert len({tuple(laps) for laps in orders}) > 1
+    assert len({tuple(case for case, _ in laps) for laps in orders}) > 1
+    assert len({tuple(side for _, side in laps[:3]) for laps in orders}) > 1
 
 
 def test_a_side_is_warm_when_two_windows_cost_the_same() -> None:

@@ -60,9 +60,9 @@ def test_the_table_marks_what_does_not_count() -> None:
 
 
 def test_a_table_replaces_the_one_of_the_page() -> None:
-    page = f"before\n{report.BEGIN}\nold\n{report.END}\nbehind\n"
+    page = f"<!-- quorum: begin -->\nbefore\n{report.BEGIN}\nold\n{report.END}\nbehind\n"
     found = report.in_page(page, some(pair(1, 1.0, 2.0)))
-    assert found.startswith("before\n" + report.BEGIN)
+    assert found.startswith("<!-- quorum: begin -->\nbefore\n" + report.BEGIN)
     assert found.endswith(report.END + "\nbehind\n")
     assert "old" not in found
     assert report.in_page(found, some(pair(1, 1.0, 2.0))) == found
@@ -72,13 +72,15 @@ def test_a_table_replaces_the_one_of_the_page() -> None:
 
 def test_the_page_is_whole_and_has_bars_curves_and_refused_laps() -> None:
     loud = replace(GOOD, case="tail", side="<b>", others_cpus=1.0)
-    page = report.page(some([*pair(1, 1.0, 2.0), *RATES, loud]))
+    gone = replace(GOOD, case="tail", failure="no <i> answer")
+    page = report.page(some([*pair(1, 1.0, 2.0), *RATES, loud, gone]))
     tags = Tags()
     tags.feed(page)
     assert tags.open == []
     assert {"svg", "rect", "polyline", "table"} <= set(tags.seen)
     assert "other work took 1.00 CPUs" in page
     assert "<b>" not in page
+    assert "no &lt;i&gt; answer" in page
 
 
 def test_a_page_of_nothing_is_a_page() -> None:
