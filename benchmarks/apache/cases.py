@@ -17,6 +17,8 @@ MIDDLE: Final = 1_024
 #: Entries of the loads of 50 MB/s, and how many of them come in a second.
 BULK_BYTES: Final = 16_384
 BULK_PER_SECOND: Final = 50_000_000 // BULK_BYTES
+#: How long a writer under load may be silent.
+_PATIENCE_S: Final = 60
 
 
 class Cost(enum.Enum):
@@ -273,12 +275,14 @@ class WriterKilled(RaceCase):
     def run(self, bench: Bench, side: RaceSide, number: int) -> Lap:
         """Kill a writer under load, recover; all that it knew to be acked must be there."""
         victim = side.new_driver("victim")
-        victim.tell("write_for_ever", size=MIDDLE, window=bench.window_bytes)
-        said = victim.hear(60)
-        for _ in range(max(1, int(bench.seconds * 5))):
-            said = victim.hear(60)
-        left = victim.kill()
-        last = left[-1] if left else said
+        said = []
+        try:
+            victim.tell("write_for_ever", size=MIDDLE, window=bench.window_bytes)
+            for _ in range(max(2, int(bench.seconds * 5))):
+                said.append(victim.hear(_PATIENCE_S))
+        finally:
+            said += victim.kill()
+        last = said[-1]
         ledger, acked = int(str(last["ledger"])), int(str(last["acked"]))
         lap = bench.lap(
             self.name,

@@ -15,6 +15,8 @@ from tests.support.checkout_root import ROOT
 _START_S: Final = 180
 #: How long any command may take beyond the time that it is told to.
 _PATIENCE_S: Final = 600
+#: So many characters of a driver's last words are told.
+_WORDS: Final = 500
 
 
 class LoadDriver:
@@ -31,7 +33,11 @@ class LoadDriver:
                 stderr=words,
                 cwd=ROOT,
             )
-        self.hear(_START_S)
+        try:
+            self.hear(_START_S)
+        except DriverFailedError:
+            self.kill()
+            raise
 
     @property
     def pid(self) -> int:
@@ -47,11 +53,13 @@ class LoadDriver:
     def tell(self, verb: str, **values: int | str) -> None:
         """Give a command, and do not wait for its answer."""
         assert self._process.stdin is not None
+        if self._process.returncode is not None:
+            raise DriverFailedError("the driver has ended, and was told more")
         try:
             self._process.stdin.write((protocol.command(verb, **values) + "\n").encode())
             self._process.stdin.flush()
         except BrokenPipeError as error:
-            raise DriverFailedError(f"the driver has ended; see {self._log}") from error
+            raise DriverFailedError("the driver has ended") from error
 
     def hear(self, patience_s: float) -> Mapping[str, object]:
         """Wait for the next answer."""
@@ -59,7 +67,10 @@ class LoadDriver:
         while True:
             line = self._line(until)
             if line is None:
-                raise DriverFailedError(f"no answer in {patience_s:.0f} s, or the driver has ended")
+                raise DriverFailedError(
+                    f"no answer in {patience_s:.0f} s, or the driver has ended; its last words: "
+                    f"{self._log.read_text(errors='replace')[-_WORDS:]!r}"
+                )
             if (found := protocol.answer(line)) is not None:
                 return found
 

@@ -34,7 +34,7 @@ circle.curve { stroke-dasharray: none; }
 _NOTE: Final = (
     "A ratio is Apache's cost over ours, round by round: above 1 is better for zonekeeper. "
     "CPU is of the client and all bookies, with the work that a lap left behind. "
-    "Median (least-most)."
+    "Median (least-most). A pale bar is of rounds that do not count."
 )
 
 

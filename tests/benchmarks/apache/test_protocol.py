@@ -1,8 +1,12 @@
 """The lines between the race and its drivers."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from benchmarks.apache import protocol
+from benchmarks.apache.load_drivers import LoadDriver
 from benchmarks.apache.protocol import DriverFailedError
 
 
@@ -37,3 +41,23 @@ def test_a_failure_is_raised() -> None:
         protocol.answer('@@{"error": "no room"}')
     with pytest.raises(DriverFailedError, match="no object"):
         protocol.answer("@@[]")
+
+
+def test_a_driver_that_ends_says_its_last_words(tmp_path: Path) -> None:
+    with pytest.raises(DriverFailedError, match="no such file"):
+        LoadDriver([sys.executable, "-c", "raise SystemExit('no such file')"], tmp_path / "log")
+
+
+def test_a_driver_answers_between_words_and_is_killed_with_answers_unheard(tmp_path: Path) -> None:
+    text = """import sys
+print('a word'); print('@@{"ready": true}', flush=True)
+for line in sys.stdin:
+    print('a word'); print('@@{"entries": %d}' % len(line), flush=True)
+"""
+    driver = LoadDriver([sys.executable, "-c", text], tmp_path / "log")
+    assert driver.ask("append", window=8) == {"entries": len("append window=8\n")}
+    driver.tell("a")
+    assert driver.hear(60) == {"entries": 2}
+    assert driver.kill() == []
+    with pytest.raises(DriverFailedError, match="has ended"):
+        driver.ask("append")
