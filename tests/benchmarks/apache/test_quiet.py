@@ -34,15 +34,21 @@ def test_a_side_that_never_rests_is_given_up_and_is_not_quiet() -> None:
 
 
 def test_idling_is_taken_off() -> None:
-    left = quiet.left_behind(looks(0.0, 1.0, 1.1, 1.2, 1.3))
+    left = quiet.left_behind(looks(0.0, 1.0, 1.02, 1.04, 1.06))
     assert left.quiet
-    assert left.cpu_s == pytest.approx(0.9)
+    assert left.cpu_s == pytest.approx(0.98)
     assert left.seconds == pytest.approx(4.0)
 
 
 def test_no_work_is_less_than_none() -> None:
-    assert quiet.left_behind(looks(0.0, 0.0, 0.0, 0.1, 0.2)).cpu_s == 0.0
+    assert quiet.left_behind(looks(0.0, 0.0, 0.0, 0.02, 0.04)).cpu_s == 0.0
 
 
 def test_a_short_wait_says_nothing_of_idling() -> None:
     assert quiet.left_behind(looks(0.0, 0.5)) == (0.5, 1.0, False)
+
+
+def test_slow_work_is_no_idling() -> None:
+    slow = looks(*(0.06 * second for second in range(9)))
+    assert not over(slow[:-1])
+    assert not quiet.left_behind(slow).quiet
