@@ -82,12 +82,12 @@ def test_a_round_has_every_lap_once_and_the_sides_of_a_case_together() -> None:
     assert len({tuple(side for _, side in laps[:3]) for laps in orders}) > 1
 
 
-def test_a_side_is_warm_when_two_windows_cost_the_same() -> None:
+def test_a_side_is_warm_when_three_windows_cost_the_same() -> None:
     assert not bench.agree([])
-    assert not bench.agree([30.0])
-    assert not bench.agree([155.0, 69.0])
-    assert bench.agree([155.0, 52.0, 50.0])
-    assert not bench.agree([50.0, 50.0, 38.0])
+    assert not bench.agree([38.0, 38.0])
+    assert not bench.agree([155.0, 69.0, 48.0, 52.0])
+    assert not bench.agree([38.0, 38.0, 38.0, 50.0])
+    assert bench.agree([155.0, 69.0, 48.0, 52.0, 38.0, 39.0, 40.0])
 
 
 def test_a_lap_is_spelled_with_its_faults() -> None:
