@@ -128,7 +128,7 @@ bench: $(INSTALLED) ## print the figures of every benchmark
 
 race: $(INSTALLED) ## zonekeeper and Apache BookKeeper in one run; hours (needs Maven and a JDK): make race CASES="append-1024 rate-5000" ROUNDS=3 SETTINGS=tuned
 	@$(BIN)/python -m benchmarks.apache $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(CASES),--cases $(CASES)) \
-	  $(if $(VERSIONS),--versions $(VERSIONS)) $(if $(SETTINGS),--settings $(SETTINGS)) $(if $(WAYS),--ways $(WAYS))
+	  $(if $(VERSIONS),--versions $(VERSIONS)) $(if $(SETTINGS),--settings $(SETTINGS)) $(if $(WAYS),--ways $(WAYS)) $(if $(TLS),--tls)
 
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

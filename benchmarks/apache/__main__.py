@@ -47,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--ways", nargs="*", default=["lane"], choices=_WAYS)
     found.add_argument("--bookies", type=int, default=3, choices=range(3, 9))
+    found.add_argument("--tls", action="store_true", help="TLS between clients and bookies")
     found.add_argument("--seconds", type=float, default=5.0, help="the window of a lap")
     found.add_argument("--settle", type=float, default=11.0, help="the least wait behind a lap")
     found.add_argument("--warm", type=float, default=15.0, help="a window of the warming up")
@@ -84,6 +85,7 @@ def race(given: argparse.Namespace) -> Results:
         ways=[_WAYS[name] for name in given.ways],
         bookies=given.bookies,
         upkeep=TIDY if tidy else Upkeep(),
+        tls=given.tls,
     )
     ours = [sides.name_of(way) for way in field.ways]
     conditions = {
@@ -94,6 +96,7 @@ def race(given: argparse.Namespace) -> Results:
         "windows": f"{given.seconds:g} s, {given.window_bytes} bytes",
         "settled": f"{given.settle:g} s or more",
         "bookies": str(given.bookies),
+        "TLS": "yes" if given.tls else "no",
     }
 
     def gathered(found: Sequence[Lap]) -> Results:

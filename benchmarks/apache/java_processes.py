@@ -17,6 +17,7 @@ from typing import Final
 from benchmarks.apache import property_files
 from benchmarks.apache.property_files import ApacheSetting, Upkeep
 from tests.support import java_runtime
+from zonekeeper.wire.grpc.tls import TlsFiles
 
 HERE: Final = Path(__file__).parent
 DRIVER: Final = HERE / "Driver.java"
@@ -114,6 +115,7 @@ class ApacheBookies:
     folder: Path
     count: int
     upkeep: Upkeep
+    tls: TlsFiles | None = None
     _ports: list[int] = field(default_factory=list)
     _processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -126,7 +128,7 @@ class ApacheBookies:
             (place / "log4j2.xml").write_text(property_files.log4j("INFO"))
             (place / "bookie.conf").write_text(
                 property_files.bookie(
-                    self.setting, self.metadata_uri, self._ports[-1], place, self.upkeep
+                    self.setting, self.metadata_uri, self._ports[-1], place, self.upkeep, self.tls
                 )
             )
         self._initialise()
@@ -195,13 +197,14 @@ class ApacheBookies:
         process.wait()
 
 
-def driver_command(jvm: Jvm, folder: Path, setting: ApacheSetting, uri: str) -> list[str | Path]:
+def driver_command(bookies: ApacheBookies, folder: Path) -> list[str | Path]:
     """Give the command of a load driver, up to the payload file."""
+    properties = property_files.client(bookies.setting, bookies.metadata_uri, bookies.tls)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log4j2.xml").write_text(property_files.log4j("WARN"))
-    (folder / "client.conf").write_text(property_files.client(setting, uri))
+    (folder / "client.conf").write_text(properties)
     words = (DRIVER, folder / "client.conf")
-    return [*jvm.command(property_files.CLIENT_JVM, folder, *words)]
+    return [*bookies.jvm.command(property_files.CLIENT_JVM, folder, *words)]
 
 
 def _launch(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:

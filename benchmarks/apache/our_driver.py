@@ -1,6 +1,6 @@
 """The load driver of zonekeeper: it obeys the same lines as ``Driver.java``, and stays warm, too.
 
-    python -m benchmarks.apache.our_driver STORE WAY PAYLOAD_FILE
+    python -m benchmarks.apache.our_driver STORE WAY PAYLOAD_FILE [AUTHORITY CERTIFICATE KEY]
 
 A line of standard input is ``verb name=value ...``; an answer is one line of JSON behind ``@@``.
 Latencies are in microseconds; at a rate they count from the intended time. The window is in bytes
@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -26,6 +27,7 @@ from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.client.base.ways import BookieWay
 from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.grpc.tls import TlsFiles
 
 #: How many entries one call of ``append_many`` has.
 MANY: Final = 1_000
@@ -39,9 +41,11 @@ Answer: TypeAlias = dict[str, object]
 class OurDriver:
     """Ledgers of one process, loaded as the lines say."""
 
-    def __init__(self, address: str, way: BookieWay, payload: bytes, ends: AsyncExitStack) -> None:
+    def __init__(
+        self, address: str, config: ClientConfig, payload: bytes, ends: AsyncExitStack
+    ) -> None:
         self._address = address
-        self._way = way
+        self._config = config
         self._bytes = payload
         self._ends = ends
         #: By the budget of a writer.
@@ -76,7 +80,7 @@ class OurDriver:
         """Give a client whose writers share a window."""
         budget = max(1, window // ledgers)
         if budget not in self._clients:
-            config = ClientConfig(way=self._way, writer_budget_bytes=budget)
+            config = replace(self._config, writer_budget_bytes=budget)
             entered = clients.connect(self._address, config)
             self._clients[budget] = await self._ends.enter_async_context(entered)
         return self._clients[budget]
@@ -272,10 +276,10 @@ def _done(entries: int, began: float, latencies: list[float] | None = None) -> A
     return our_lives.done(entries, began, latencies)
 
 
-async def obey(address: str, way: BookieWay, payload: bytes) -> None:
+async def obey(address: str, config: ClientConfig, payload: bytes) -> None:
     """Obey lines until the last one."""
     async with AsyncExitStack() as ends:
-        driver = OurDriver(address, way, payload, ends)
+        driver = OurDriver(address, config, payload, ends)
         protocol.say({"ready": True})
         while True:
             line = await asyncio.to_thread(sys.stdin.readline)
@@ -292,8 +296,13 @@ async def obey(address: str, way: BookieWay, payload: bytes) -> None:
 
 def main() -> None:
     """Obey the lines of standard input."""
-    address, way, payload = sys.argv[1:]
-    asyncio.run(obey(address, BookieWay(way), Path(payload).read_bytes()))
+    address, way, payload, *tls = sys.argv[1:]
+    files = None
+    if tls:
+        authority, certificate, key = map(Path, tls)
+        files = TlsFiles(authority=authority, certificate=certificate, key=key)
+    config = ClientConfig(way=BookieWay(way), tls=files)
+    asyncio.run(obey(address, config, Path(payload).read_bytes()))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from zonekeeper.wire.grpc.tls import TlsFiles
+
 
 class ApacheSetting(enum.Enum):
     """A way to set Apache BookKeeper up."""
@@ -66,6 +68,12 @@ _BOOKIES: Final[Mapping[ApacheSetting, Mapping[str, str]]] = {
 }
 _EVERY_CLIENT: Final = {"throttle": "0", "numIOThreads": "1", "numWorkerThreads": "1"}
 
+_EVERY_TLS: Final = {
+    "tlsProvider": "OpenSSL",
+    "tlsProviderFactoryClass": "org.apache.bookkeeper.tls.TLSContextFactory",
+    "tlsClientAuthentication": "true",
+}
+
 #: What the JVM of a bookie has.
 BOOKIE_JVM: Final = ("-Xms512m", "-Xmx1g", "-XX:MaxDirectMemorySize=2g", "-XX:+UseG1GC")
 CLIENT_JVM: Final = ("-Xms512m", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC")
@@ -94,8 +102,27 @@ def text(values: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in values.items())
 
 
+def tls(files: TlsFiles | None, prefix: str) -> dict[str, str]:
+    """Give the properties of TLS in both directions; ``prefix``: ``tls`` of bookies, or client."""
+    if files is None:
+        return {}
+    return {
+        **_EVERY_TLS,
+        f"{prefix}KeyStoreType": "PEM",
+        f"{prefix}KeyStore": str(files.key),
+        "tlsCertificatePath": str(files.certificate),
+        f"{prefix}TrustStoreType": "PEM",
+        f"{prefix}TrustStore": str(files.authority),
+    }
+
+
 def bookie(
-    setting: ApacheSetting, metadata_uri: str, port: int, folder: Path, upkeep: Upkeep
+    setting: ApacheSetting,
+    metadata_uri: str,
+    port: int,
+    folder: Path,
+    upkeep: Upkeep,
+    files: TlsFiles | None = None,
 ) -> str:
     """Give the property file of one bookie."""
     compaction = {
@@ -115,14 +142,17 @@ def bookie(
             "gcWaitTime": str(upkeep.collect_s * 1_000),
             **compaction,
             **_BOOKIES[setting],
+            **tls(files, "tls"),
         }
     )
 
 
-def client(setting: ApacheSetting, metadata_uri: str) -> str:
+def client(setting: ApacheSetting, metadata_uri: str, files: TlsFiles | None = None) -> str:
     """Give the property file of a client."""
     protocol = {} if setting is ApacheSetting.DEFAULT else {"useV2WireProtocol": "true"}
-    return text({"metadataServiceUri": metadata_uri, **_EVERY_CLIENT, **protocol})
+    return text(
+        {"metadataServiceUri": metadata_uri, **_EVERY_CLIENT, **protocol, **tls(files, "client")}
+    )
 
 
 def metadata_uri(port: int, root: str) -> str:

@@ -24,10 +24,12 @@ from benchmarks.apache.load_drivers import LoadDriver
 from benchmarks.apache.property_files import ApacheSetting, Upkeep
 from benchmarks.support import accounting
 from tests.support.bookie_processes import BookieProcesses, bookie_processes, make_cluster
+from tests.support.certificates import Authority
 from zonekeeper.client.base.ways import BookieWay
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules import PlacementRules, Policy
+from zonekeeper.wire.grpc.tls import TlsFiles
 
 PAYLOAD_BYTES: Final = 1 << 16
 _REWRITTEN: Final = re.compile(r"^zonekeeper_bookie_storage_rewritten_bytes_total (\S+)$", re.M)
@@ -118,17 +120,18 @@ class ApacheSide(RaceSide):
     def driver_command(self, name: str) -> Sequence[str | Path]:
         """Give the command of a driver: Java, the driver's source, its properties, the payload."""
         bookies = self._bookies
-        command = java_processes.driver_command(
-            bookies.jvm, bookies.folder / name, bookies.setting, bookies.metadata_uri
-        )
+        command = java_processes.driver_command(bookies, bookies.folder / name)
         return [*command, bookies.folder.parent / "payload"]
 
 
 class OurSide(RaceSide):
     """zonekeeper over one way; its bookies serve both."""
 
-    def __init__(self, way: BookieWay, bookies: BookieProcesses, folder: Path) -> None:
+    def __init__(
+        self, way: BookieWay, bookies: BookieProcesses, folder: Path, tls: TlsFiles | None
+    ) -> None:
         self._way = way
+        self._tls = tls
         self._bookies = bookies
         super().__init__(name_of(way), ours=True, folder=folder / name_of(way))
 
@@ -148,7 +151,9 @@ class OurSide(RaceSide):
         """Give the command of a driver: Python, its module, the store, the way, the payload."""
         module = ("-m", "benchmarks.apache.our_driver")
         payload = self._folder.parent / "payload"
-        return [sys.executable, *module, self._bookies.address, self._way.value, payload]
+        words = [sys.executable, *module, self._bookies.address, self._way.value, payload]
+        files = self._tls
+        return words if files is None else [*words, files.authority, files.certificate, files.key]
 
     def rewritten_bytes(self) -> float | None:
         """Give what its bookies have rewritten so far, by their pages of metrics."""
@@ -177,6 +182,14 @@ class Field:
     ways: Sequence[BookieWay]
     bookies: int
     upkeep: Upkeep
+    #: TLS in both directions between clients and bookies, on all sides.
+    tls: bool = False
+
+    @property
+    def our_bookies(self) -> dict[BookieId, ZoneName]:
+        """Our bookies, each in a zone of its own."""
+        letters = "abcdefgh"[: self.bookies]
+        return {BookieId(f"bk-{letter}-0"): ZoneName(letter) for letter in letters}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +211,10 @@ def started(field: Field, folder: Path) -> Iterator[Started]:
         jvm = Jvm(java, newest or artifacts.jars(artifacts.versions()[0]))
         port, pid = ends.enter_context(java_processes.zookeeper(jvm, folder / "zookeeper"))
         sides: list[RaceSide] = []
-        ours = ends.enter_context(_ours(field, port, folder))
+        files = _certified(folder / "tls", field) if field.tls else None
+        ours = ends.enter_context(_ours(field, port, folder, files))
         for way in field.ways:
-            sides.append(OurSide(way, ours, folder))
+            sides.append(OurSide(way, ours, folder, files))
             ends.callback(sides[-1].close)
         for version in field.versions:
             for setting in field.settings:
@@ -212,6 +226,7 @@ def started(field: Field, folder: Path) -> Iterator[Started]:
                     folder=folder / f"apache-{version}-{setting.value}",
                     count=field.bookies,
                     upkeep=field.upkeep,
+                    tls=files,
                 )
                 ends.callback(bookies.close)
                 bookies.start()
@@ -221,31 +236,37 @@ def started(field: Field, folder: Path) -> Iterator[Started]:
 
 
 @contextmanager
-def _ours(field: Field, port: int, folder: Path) -> Iterator[BookieProcesses]:
+def _ours(
+    field: Field, port: int, folder: Path, files: TlsFiles | None
+) -> Iterator[BookieProcesses]:
     address = f"zk://127.0.0.1:{port}/ours"
-    zones = {BookieId(f"bk-{letter}-0"): ZoneName(letter) for letter in "abcdefgh"[: field.bookies]}
+    zones = field.our_bookies
     rules = PlacementRules(zones=tuple(zones.values()), strict=True)
     policy = Policy(placement=rules, quorums=Quorums(ensemble=3, write=3, ack=2))
-    flags = {
-        "--listen-socket": "127.0.0.1:0",
-        "--gc-interval": f"{field.upkeep.collect_s}s",
-        **(
-            {}
-            if field.upkeep.minor_s is None
-            else {"--minor-compaction-interval": f"{field.upkeep.minor_s}s"}
-        ),
-        **(
-            {}
-            if field.upkeep.major_s is None
-            else {"--major-compaction-interval": f"{field.upkeep.major_s}s"}
-        ),
-    }
+    upkeep = field.upkeep
+    flags = {"--listen-socket": "127.0.0.1:0", "--gc-interval": f"{upkeep.collect_s}s"}
+    if upkeep.minor_s is not None:
+        flags["--minor-compaction-interval"] = f"{upkeep.minor_s}s"
+    if upkeep.major_s is not None:
+        flags["--major-compaction-interval"] = f"{upkeep.major_s}s"
+    if files is not None:
+        flags["--tls-authority"] = str(files.authority)
+        flags["--tls-certificate"] = str(files.certificate)
+        flags["--tls-key"] = str(files.key)
     asyncio.run(make_cluster(address, policy))
     with bookie_processes(address, folder / "ours", zones, flags=flags) as bookies:
         if field.ways:
             bookies.start()
         yield bookies
     shutil.rmtree(folder / "ours", ignore_errors=True)
+
+
+def _certified(folder: Path, field: Field) -> TlsFiles:
+    """Make one certificate for all bookies and clients of a race."""
+    authority = Authority(folder)
+    pair = authority.sign("all", name="race", hosts=("127.0.0.1", *field.our_bookies))
+    trusted = authority.pair.certificate
+    return TlsFiles(authority=trusted, certificate=pair.certificate, key=pair.key)
 
 
 def _root(port: int, version: str, setting: ApacheSetting) -> str:

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.apache import artifacts, property_files
 from benchmarks.apache.artifacts import ArtifactError
 from benchmarks.apache.property_files import ApacheSetting, Upkeep
+from zonekeeper.wire.grpc.tls import TlsFiles
 
 URI = "zk+hierarchical://127.0.0.1:2181/apache"
 
@@ -113,3 +114,16 @@ def test_jars_that_were_changed_are_fetched_again_or_refused(
     (folder / "netty.jar").write_bytes(b"other bytes")
     with pytest.raises(ArtifactError, match="mvn"):
         artifacts.jars(version)
+
+
+def test_tls_is_in_both_directions_and_only_where_it_is_asked_for() -> None:
+    files = TlsFiles(authority=Path("/a"), certificate=Path("/c"), key=Path("/k"))
+    upkeep = Upkeep()
+    setting = ApacheSetting.DEFAULT
+    server = read(property_files.bookie(setting, URI, 3181, Path("/d"), upkeep, files))
+    caller = read(property_files.client(setting, URI, files))
+    for found, prefix in ((server, "tls"), (caller, "client")):
+        assert found["tlsClientAuthentication"] == "true"
+        assert found["tlsCertificatePath"] == "/c"
+        assert (found[f"{prefix}KeyStore"], found[f"{prefix}TrustStore"]) == ("/k", "/a")
+    assert not [name for name in bookie(setting) if name.startswith("tls")]
