@@ -16,7 +16,7 @@ RUNS := $(VENV)/.runs
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help install demo demo-spark java console-pictures test test-long sim flaky kind test-kind interop check format lint types layers proto crds dashboards map lock bench clean
+.PHONY: help install demo demo-spark java console-pictures test test-long sim flaky kind test-kind interop check format lint types layers proto crds dashboards map lock bench race clean
 
 help: ## say what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,6 +133,10 @@ lock: $(INSTALLED) ## resolve requirements.lock, and the parts of it that image 
 
 bench: $(INSTALLED) ## print the figures of every benchmark
 	@for file in benchmarks/*.py; do name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "benchmarks.$$name"; done
+
+race: $(INSTALLED) ## zonekeeper and Apache BookKeeper in one run; hours (needs Maven and a JDK): make race CASES="append-1024 rate-5000" ROUNDS=3 SETTINGS=tuned
+	@$(BIN)/python -m benchmarks.apache $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(CASES),--cases $(CASES)) \
+	  $(if $(VERSIONS),--versions $(VERSIONS)) $(if $(SETTINGS),--settings $(SETTINGS)) $(if $(WAYS),--ways $(WAYS)) $(if $(TLS),--tls)
 
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

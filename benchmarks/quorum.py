@@ -12,8 +12,7 @@ Latencies count from the moment at which an entry was meant to be sent.
 Before the first round each bookie is given as much as its arrival segments hold. A bookie makes
 their files when it first needs them, and uses the same ones for the rest of its life.
 
-The figures of Apache BookKeeper that are printed beside are of another run, on this class of
-machine; only the order of magnitude may be compared.
+Apache BookKeeper is compared in one run with zonekeeper: ``python -m benchmarks.apache``.
 """
 
 import argparse
@@ -55,10 +54,6 @@ ONE_AT_A_TIME: Final = 1_000
 PER_ENTRY: Final = 1_000
 #: What the arrival segments of a bookie hold: 16 of 64 MiB.
 WARM_UP_BYTES: Final = 16 * 64 << 20
-#: Entries per CPU-second of tuned Apache BookKeeper 4.17.3 (client and bookies, saturation, 3/3/2).
-APACHE_TUNED: Final = {100: 31_300, 1_024: 25_900, 65_536: 1_690}
-#: Of one outstanding append of 1 KB there, p50 and p99 in ms: tuned, and tuned for latency.
-APACHE_ONE_AT_A_TIME: Final = {"tuned": (2.10, 4.39), "tuned for latency": (0.91, 2.16)}
 PERCENTILES: Final = (0.5, 0.99, 0.999)
 _PASSWORD: Final = b""
 PLACES: Final[Mapping[Quorums, Sequence[str]]] = {
@@ -209,25 +204,15 @@ def report(found: dict[str, list[Sample]]) -> None:
                 + "".join(f"{part:>20}" for part in parts)
                 + f"{median(s.per_cpu_second for s in samples):15.0f}{share:9.1%}"
             )
-    for kind, (p50_ms, p99_ms) in APACHE_ONE_AT_A_TIME.items():
-        print(f"{f'*{MIDDLE} B, Apache, {kind}':36}{p50_ms:20.2f}{p99_ms:20.2f}")
 
 
 def report_ratios(found: dict[str, list[Sample]]) -> None:
-    """Print what frames gain, and Apache's figures beside."""
-    print(
-        f"\n{spelled(THREE) + ', 1 ledgers, by CPU-second':36}{'x an entry a message':>24}"
-        f"{'*Apache, k entries/CPU-s':>26}{'x that':>8}"
-    )
+    """Print what frames gain."""
+    print(f"\n{spelled(THREE) + ', 1 ledgers, by CPU-second':36}{'x an entry a message':>24}")
     for size in SIZES:
         framed = found[f"{size} B, {spelled(THREE)}, 1 ledgers"]
         ratios = rounds.ratio(framed, found[f"{size} B, an entry a message"])
-        times = median(s.per_cpu_second for s in framed) / APACHE_TUNED[size]
-        print(
-            f"{f'{size} B':36}{rounds.spread(ratios):>24}{APACHE_TUNED[size] / 1e3:26.2f}"
-            f"{times:8.1f}"
-        )
-    print("* Apache BookKeeper 4.17.3, tuned; of another run, on this class of machine")
+        print(f"{f'{size} B':36}{rounds.spread(ratios):>24}")
 
 
 async def measured(folder: Path, given: argparse.Namespace) -> dict[str, list[Sample]]:

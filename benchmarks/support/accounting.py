@@ -9,11 +9,36 @@ from typing import Final
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 #: Where user and system time stand in ``/proc/<pid>/stat``, counted behind the name in brackets.
 _USER_AT, _SYSTEM_AT = 11, 12
+#: Where idle time and waiting for the disk stand in the first line of ``/proc/stat``; the times of
+#: guests, which are in the others already, stand behind the last.
+_IDLE_AT, _WAITING_AT, _TIMES = 3, 4, 8
 
 
 def cpu_seconds(pids: Iterable[int] = ()) -> float:
     """Give the CPU seconds that this process and others have used so far."""
-    return time.process_time() + sum(map(_of, pids))
+    return time.process_time() + cpu_seconds_of(pids)
+
+
+def cpu_seconds_of(pids: Iterable[int]) -> float:
+    """Give the CPU seconds that other processes have used so far."""
+    return sum(map(_of, pids))
+
+
+def machine_cpu_seconds() -> float:
+    """Give the CPU seconds that all that runs on the machine has used so far."""
+    return busy_ticks(Path("/proc/stat").read_text("ascii")) / _TICKS_PER_SECOND
+
+
+def busy_ticks(stat: str) -> int:
+    """Read how long the CPUs were busy; what the machine's host took from them counts, too."""
+    times = [int(word) for word in stat.partition("\n")[0].split()[1 : 1 + _TIMES]]
+    return sum(times) - times[_IDLE_AT] - times[_WAITING_AT]
+
+
+def memory_mib(pid: int) -> float:
+    """Give the most memory that a process has had."""
+    lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 def conditions() -> str:
