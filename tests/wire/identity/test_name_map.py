@@ -1,6 +1,11 @@
 """The map of foreign names: which principal a certificate becomes, and what is refused."""
 
+import re
+from typing import Final
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from zonekeeper.wire.identity import name_map
 from zonekeeper.wire.identity.principals import PeerNames, Principal, Role
@@ -101,3 +106,42 @@ def test_a_file_has_so_many_lines() -> None:
     with pytest.raises(ValueError, match="10001 lines"):
         name_map.parse("\n" * 10_001)
     assert name_map.parse("\n" * 10_000).lines == ()
+
+
+# ── patterns with several stars ──
+
+#: What a star stands for, by the kind's word.
+STARS: Final = {"uri": "[^/]+", "dns": r"[^.]+", "cn": ".+"}
+
+
+@given(
+    st.sampled_from(sorted(STARS)),
+    st.lists(st.text("ab/.", min_size=1, max_size=3), min_size=1, max_size=5),
+    st.booleans(),
+    st.booleans(),
+    st.text("ab/.", min_size=1, max_size=12),
+)
+@example("uri", ["a", "b/", "b"], False, False, "aab/b/ab")
+def test_a_pattern_matches_what_some_length_of_each_star_matches(
+    kind: str, parts: list[str], begins: bool, ends: bool, name: str
+) -> None:
+    parts = [""] * begins + parts + [""] * ends
+    if len(parts) - 1 > name_map.STARS_MAX:
+        parts = parts[:1] + parts[-name_map.STARS_MAX :]
+    (line,) = name_map.parse(f"{kind} {'*'.join(parts)} client x").lines
+    every_length = re.compile(STARS[kind].join(map(re.escape, parts)))
+    assert bool(line.pattern.fullmatch(name)) is bool(every_length.fullmatch(name))
+
+
+@pytest.mark.parametrize("kind", ["uri", "dns", "cn"])
+def test_no_name_takes_long_to_compare(kind: str) -> None:
+    """With every length of every star tried it would take a minute for each of these names."""
+    made = name_map.parse(f"{kind} *a*a*a*b client x")
+    name = "a" * 512
+    names = {
+        "uri": PeerNames(uris=(name,)),
+        "dns": PeerNames(dns=(name,)),
+        "cn": PeerNames(common_name=name),
+    }[kind]
+    for _ in range(1_000):
+        assert made.principals_of(names) == ()

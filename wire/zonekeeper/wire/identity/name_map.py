@@ -117,7 +117,12 @@ def _pattern(kind: NameKind, text: str) -> re.Pattern[str]:
     if "" in parts[1:-1]:
         raise ValueError(f"{text!r}: two stars side by side say no more than one")
     flags = re.IGNORECASE if kind is NameKind.DNS else re.NOFLAG
-    return re.compile(_STARS[kind].join(map(re.escape, parts)), flags | re.ASCII)
+    # Each star but the last is as short as can be, and stays so: what a longer one could match, the
+    # next one matches, too. To try all lengths of four stars would take a minute for one name.
+    star, (first, *rest) = _STARS[kind], map(re.escape, parts)
+    middle = "".join(f"(?>{star}?{part})" for part in rest[:-1])
+    end = star + rest[-1] if rest else ""
+    return re.compile(first + middle + end, flags | re.ASCII)
 
 
 def _named(names: PeerNames) -> Iterator[tuple[NameKind, str]]:
