@@ -1,18 +1,27 @@
 """Access: decided once for a caller, anew when the map changes; counted, and told to the audit."""
 
+import asyncio
+import dataclasses
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
 
-from zonekeeper.placement.base.ids import LedgerId
+from tests.wire.link.reference_bookie import Disk, ReferenceBookie
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.service import TailUpdate
 from zonekeeper.wire.formats import errors, exposition
 from zonekeeper.wire.host import access as accesses
+from zonekeeper.wire.host import methods
 from zonekeeper.wire.host.access import Access, Guard
 from zonekeeper.wire.host.name_map_file import NameMapFile
+from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.identity import name_map
 from zonekeeper.wire.identity.callers import Enforcement
+from zonekeeper.wire.identity.name_map import NameMap
 from zonekeeper.wire.identity.principals import PeerNames
 from zonekeeper.wire.identity.rights import Operation
 from zonekeeper.wire.running import audit_log
@@ -178,6 +187,63 @@ def test_a_map_that_cannot_be_used_changes_nothing_and_is_told_once(
     rights.look()
     with pytest.raises(errors.NotPermitted):
         guard.check(Operation.READ)
+
+
+def test_a_map_that_cannot_be_used_is_read_once_and_again_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over gRPC each call looks at the file, and a large one takes long to be read."""
+    names = tmp_path / "names"
+    names.write_text("cn alice client alice\n")
+    rights, parsed, parse = access(names=names), list[str](), name_map.parse
+
+    def counted(text: str) -> NameMap:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(name_map, "parse", counted)
+    names.write_text("cn alice\n")
+    for _ in range(3):
+        rights.guard(ALICE, "h:1").check(Operation.READ)
+    assert parsed == ["cn alice\n"]
+    names.write_text("cn alice monitor alice\n")
+    with pytest.raises(errors.NotPermitted):
+        rights.guard(ALICE, "h:1").check(Operation.READ)
+
+
+async def test_a_tail_ends_when_its_caller_may_not_follow_any_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The map shuts out a stolen certificate, on the connections that are there, too."""
+    names = tmp_path / "names"
+    names.write_text("cn alice client alice\n")
+    rights, told_of = access(names=names), asyncio.Queue[service.TailUpdate]()
+
+    async def updates(host: Host, asked: service.TailRequest) -> AsyncGenerator[TailUpdate, None]:
+        assert host.access is rights
+        assert asked.ledger_id == LEDGER
+        while True:
+            yield await told_of.get()
+
+    tail = dataclasses.replace(methods.TAIL, serve=updates)
+    request = service.TailRequest(
+        ledger_id=LEDGER, first_entry_id=EntryId(0), bytes_max=1, quiet_ms=1
+    )
+    host = Host(ReferenceBookie(BookieId("rack-a-0"), Disk()), access=rights)
+    following = tail.serve_bytes(
+        host, rights.guard(ALICE, "h:1"), methods.TAIL.request.encode(request)
+    )
+    for text in ("cn alice client alice\n", "cn alice admin alice\n"):
+        names.write_text(text)
+        rights.look()
+        told_of.put_nowait(TailUpdate(last_add_confirmed=EntryId(3), frames=()))
+        assert await anext(following)
+    names.write_text("cn alice monitor alice\n")
+    rights.look()
+    told_of.put_nowait(TailUpdate(last_add_confirmed=EntryId(4), frames=()))
+    with pytest.raises(errors.NotPermitted, match="monitor/alice asks for tail"):
+        await anext(following)
+    assert [one["outcome"] for one in told(caplog)] == ["refused"]
 
 
 @pytest.mark.parametrize(

@@ -84,11 +84,15 @@ class Subscription(Generic[Q, R]):
     async def serve_bytes(
         self, host: Host, guard: Guard, request: bytes
     ) -> AsyncGenerator[bytes, None]:
-        """Serve a request in its spelled form, if its caller may ask it."""
+        """Serve a request in its spelled form, for as long as its caller may ask it."""
         asked = self.request.decode(request)
-        guard.check(self.operation, self.ledger_of(asked))
+        ledger_id, caller = self.ledger_of(asked), guard.caller
+        guard.check(self.operation, ledger_id)
         async with aclosing(self.serve(host, asked)) as answers:
             async for answer in answers:
+                if guard.caller is not caller:  # the map of names has changed meanwhile
+                    caller = guard.caller
+                    guard.check(self.operation, ledger_id)
                 yield self.reply.encode(answer)
 
 

@@ -30,6 +30,8 @@ class NameMapFile:
                 return False
             renewed = _read(self._path)
         except (OSError, ValueError) as error:
+            if isinstance(error, ValueError):  # each call looks: it is not read each time
+                self._state = state
             if str(error) != self._trouble:
                 _logger.warning("the map of names stays as it was read before: %s", error)
             self._trouble = str(error)
