@@ -28,10 +28,12 @@ class NameMapFile:
             state = _state(self._path)  # taken before reading: a later change is seen next time
             if state == self._state:
                 return False
-            renewed = _read(self._path)
+            try:
+                renewed = _read(self._path)
+            except ValueError:
+                self._state = state  # each call looks: a file with a mistake is not read each time
+                raise
         except (OSError, ValueError) as error:
-            if isinstance(error, ValueError):  # each call looks: it is not read each time
-                self._state = state
             if str(error) != self._trouble:
                 _logger.warning("the map of names stays as it was read before: %s", error)
             self._trouble = str(error)
