@@ -1,6 +1,7 @@
 """A carrier gives back its items, and refuses everything that no builder would write."""
 
 import tracemalloc
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support import allocations
 from tests.wire import carrying, framing, tampering
+from tests.wire.link.worlds import Writer
 from tests.wire.tampering import (
     CARRIER_CONTROL,
     CARRIER_FRAMES_AT,
@@ -17,8 +19,8 @@ from tests.wire.tampering import (
     u32,
     u64,
 )
-from zonekeeper.placement.base.ids import EntryId
-from zonekeeper.wire.formats import carriers, entries, errors, frames
+from zonekeeper.placement.base.ids import EntryId, LedgerId
+from zonekeeper.wire.formats import carriers, digests, entries, errors, frames
 from zonekeeper.wire.formats.errors import Fault
 
 ALL = carriers.build(carrying.ONE_OF_EACH.values())
@@ -379,3 +381,20 @@ def test_memory_is_bounded_by_what_is_there_and_not_by_what_is_claimed() -> None
     for claim in claims:
         with allocations.peak_below(64 << 10):
             fault_of(claim)
+
+
+def test_no_item_shows_a_key_or_a_proof_in_a_text() -> None:
+    """An item on a stream where it does not belong stands in the error, and so in the log."""
+    key = digests.master_key(b"secret")
+    read = carriers.Read(
+        number=1, ledger_id=LedgerId(7), first=EntryId(0), last=EntryId(1), max_bytes=9
+    )
+    opening = Writer(7).opening(key)
+    for item in (
+        replace(read, fence_key=key),
+        replace(read, proof=bytes(key), fences=True),
+        carriers.Open(number=1, opening=opening),
+        carriers.Open(number=1, opening=opening, proven=True),
+    ):
+        assert repr(bytes(key))[2:-1] not in repr(item)
+        assert "7" in repr(item)
