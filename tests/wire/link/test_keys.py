@@ -30,6 +30,7 @@ from zonekeeper.wire.formats.frames import Flags
 from zonekeeper.wire.formats.proofs import ProofAct, Prover, Shown
 from zonekeeper.wire.formats.versions import WireVersions
 from zonekeeper.wire.host import methods, proving
+from zonekeeper.wire.host.proving import ProofSession
 from zonekeeper.wire.link.asking import Asking
 from zonekeeper.wire.link.stream_link import StreamLink
 
@@ -285,7 +286,11 @@ async def test_a_restart_and_a_reconnect_ask_for_another_nonce(world: World) -> 
         await lac(link, old)
 
 
-@pytest.mark.parametrize("name", ["read_lac", "list_entries", "force"])
+#: The requests that travel beside the streams.
+CALLS: dict[str, Look] = {each: LOOKS[each] for each in LOOKS if each != "read"}
+
+
+@pytest.mark.parametrize("name", [*CALLS, "fence"])
 @played()
 async def test_a_call_is_proven_anew_if_its_stream_has_ended_unnoticed(
     world: World, name: str
@@ -294,7 +299,7 @@ async def test_a_call_is_proven_anew_if_its_stream_has_ended_unnoticed(
     await written(world, link)
     await prover_of(link)
     world.host._proofs._reading.clear()
-    await LOOKS[name](link, KEY)
+    await (CALLS | CHANGES)[name](link, KEY)
     for look in LOOKS.values():
         await look(link, KEY)
 
@@ -343,6 +348,26 @@ async def test_wrong_calls_end_the_stream_that_they_name(world: World) -> None:
             await link.fence(LEDGER, WRONG_KEY)
     await over(first)
     assert not world.disk.ledgers[LEDGER].fenced
+
+
+@pytest.mark.parametrize("name", [*CALLS, "fence"])
+@played()
+async def test_who_has_guessed_nothing_is_not_told_that_the_key_is_wrong(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call with the right key comes after the last guess, before the stream has ended."""
+
+    async def not_yet(_: ProofSession) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(ProofSession, "until_guessing", not_yet)
+    link = world.link()
+    await written(world, link)
+    first = await link._asking.current()
+    for session in world.host._proofs._reading.values():
+        session.guesses.set()
+    await (CALLS | CHANGES)[name](link, KEY)
+    assert await link._asking.current() is not first
 
 
 @played()

@@ -146,20 +146,21 @@ class ProofSessions:
     ) -> Iterator[Shown | None]:
         """Give what a call shows, for the bookie, which is asked during the block.
 
-        Raises NotProven for a proof that can be of no use, and UnauthorizedAccess after too many
-        wrong ones.
+        Raises NotProven for a proof that can be of no use. A stream with too many wrong ones ends,
+        and so none of it is of use, not the right one either: it may be of another ledger, whose
+        owner has guessed nothing, and proves it again on the next stream.
         """
         if not isinstance(shown, CallProof):
             yield shown
             return
         session = self._reading.get(shown.nonce)
-        if session is None or not session.takes(shown.number):
-            why = "of a stream that has ended" if session is None else "one that was used before"
+        ended = session is None or session.guesses.is_set()
+        if session is None or ended or not session.takes(shown.number):
+            why = "of a stream that has ended" if ended else "one that was used before"
             raise errors.NotProven(
                 f"ledger {ledger_id}: the proof of its key is {why}; nothing was done: make "
                 "another on the present connection"
             )
-        session.refuse_guessing()
         try:
             yield session.shown(act, ledger_id, shown.proof, shown.number)
         except errors.ProtocolError as error:

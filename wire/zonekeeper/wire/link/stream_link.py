@@ -184,11 +184,26 @@ class StreamLink:
 
     async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
         """Follow a ledger."""
+        shown, asking = await self._shown(ProofAct.TAIL, request.ledger_id, request.key)
+        try:
+            async with aclosing(self._updates(replace(request, key=shown))) as updates:
+                async for update in updates:
+                    yield update
+        except errors.NotProven:  # as ``_proven``; it comes before all updates
+            self._leave_asking(asking)
+        else:
+            return
+        shown, _ = await self._shown(ProofAct.TAIL, request.ledger_id, request.key)
+        async with aclosing(self._updates(replace(request, key=shown))) as updates:
+            async for update in updates:
+                yield update
+
+    async def _updates(
+        self, request: service.TailRequest
+    ) -> AsyncGenerator[service.TailUpdate, None]:
         silence_ms = request.quiet_ms + self._settings.call_timeout_ms
         next_entry_id = request.first_entry_id
-        shown, _ = await self._shown(ProofAct.TAIL, request.ledger_id, request.key)
-        asked = replace(request, key=shown)
-        async with aclosing(self._transport.subscribe(methods.TAIL, asked)) as updates:
+        async with aclosing(self._transport.subscribe(methods.TAIL, request)) as updates:
             while True:
                 try:
                     async with patience.timeout(silence_ms):
@@ -273,10 +288,14 @@ class StreamLink:
         try:
             return await ask(shown)
         except errors.NotProven:
-            if asking is not None and self._asking.leave(asking):
-                asking.leave()
+            self._leave_asking(asking)
         shown, _ = await self._shown(act, ledger_id, key)
         return await ask(shown)
+
+    def _leave_asking(self, asking: Asking | None) -> None:
+        """Leave a Read stream of which the bookie takes no proofs; its reads still get answers."""
+        if asking is not None and self._asking.leave(asking):
+            asking.leave()
 
     async def _shown(
         self, act: ProofAct, ledger_id: LedgerId, key: Shown | None
@@ -291,6 +310,8 @@ class StreamLink:
         try:
             async with patience.timeout(limit_ms):
                 asking = await self._asking.current()
+                if not asking.alive:  # it was left before this task could use it
+                    asking = await self._asking.current()
         except TimeoutError as late:
             raise errors.NotConnected(
                 f"{self._bookie_id}: in {limit_ms} ms no stream to prove the key of ledger "
