@@ -399,6 +399,34 @@ async def test_one_carrier_full_of_guesses_is_not_looked_through(world: World) -
     }
 
 
+@pytest.mark.parametrize("fences", [False, True])
+@played()
+async def test_one_carrier_full_of_guessing_reads_is_not_looked_through(
+    world: World, fences: bool
+) -> None:
+    looked = 0
+
+    class Judges(ReferenceBookie):
+        async def read(self, request: service.ReadRequest) -> service.ReadReply:
+            nonlocal looked
+            looked += 1
+            raise errors.UnauthorizedAccess("the wrong key")
+
+    await world.crash()
+    world.bookie = Judges(BOOKIE, world.disk)
+    await world.start()
+    link = world.link()
+    wrong = replace(read(7, 0, 0, bytes_max=1), **{"fence_key" if fences else "key": WRONG_KEY})
+    asked = [asyncio.ensure_future(link.read(wrong)) for _ in range(20 * proving.WRONG_MAX)]
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert looked == proving.WRONG_MAX
+    assert {type(each) for each in outcomes} <= {
+        errors.UnauthorizedAccess,
+        errors.ConnectionLost,
+        errors.NotConnected,
+    }
+
+
 # ── releases that do not prove ──
 
 

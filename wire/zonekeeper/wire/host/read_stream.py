@@ -99,6 +99,8 @@ class ReadStream:
         answer: carriers.ReadAnswer | carriers.Refused
         fences = read.fences or read.fence_key is not None
         shown = self._session.of_read(read)
+        if shown is not None and self._session.guesses.is_set():
+            return  # the stream ends; each read may be a guess, and a carrier holds thousands
         try:
             with self._guard.asked(operations.of_item(read), read.ledger_id):
                 reply = await self._bookie.read(
