@@ -66,6 +66,33 @@ def test_what_is_not_granted_is_dealt_with_as_the_enforcement_says(
     assert bits & Operation.READ.bit
 
 
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "zonekeeper://other/monitor/m",
+        "zonekeeper://any/gardener/g",
+        "ZoneKeeper://any/monitor/m",
+        "zonekeeper://any/monitor",
+        "zonekeeper://any/monitor/" + "m" * 600,
+    ],
+)
+def test_who_has_a_role_elsewhere_may_do_nothing_here_and_not_everything(uri: str) -> None:
+    """A certificate of before the roles has no such URI: no upgrade shuts one out."""
+    stranger = caller(uri, "spiffe://a")
+    assert not stranger.principals
+    for enforcement, verdict in (
+        (Enforcement.OFF, Verdict.ALLOWED),
+        (Enforcement.WARN, Verdict.WARNED),
+        (Enforcement.NAMED, Verdict.REFUSED),
+        (Enforcement.ON, Verdict.REFUSED),
+    ):
+        assert callers.verdict(stranger, Operation.COMPACT, enforcement) is verdict
+    mapped = caller(uri, "spiffe://a", lines="uri spiffe://a client a")
+    assert callers.verdict(mapped, Operation.READ, Enforcement.NAMED) is Verdict.ALLOWED
+    older = caller("spiffe://a", common_name="zonekeeper")
+    assert callers.verdict(older, Operation.COMPACT, Enforcement.NAMED) is Verdict.WARNED
+
+
 def test_a_refusal_says_who_asks_for_what_and_which_role_is_missing() -> None:
     of_client = callers.refusal(CLIENT, Operation.SET_READ_ONLY)
     assert str(of_client) == (

@@ -3,7 +3,9 @@
 ``verdict`` decides from the caller, the operation and the enforcement. A certificate that names no
 principal is known by its authority alone. Under ``NAMED`` it may still do everything, and each
 operation is counted that ``ON`` would refuse: a cluster with TLS keeps working when a release that
-knows roles comes, and its owner sees what lacks a role before it is enforced. Pure.
+knows roles comes, and its owner sees what lacks a role before it is enforced. But a certificate
+with a URI of our scheme was made when there were roles. If it names nobody here, say as the monitor
+of another cluster, ``NAMED`` holds it to that: it may do nothing. Pure.
 """
 
 import enum
@@ -24,7 +26,7 @@ class Enforcement(enum.Enum):
     OFF = "off"
     #: Everything is done; each refusal that would be is counted and logged.
     WARN = "warn"
-    #: A caller with a principal is refused, one without is warned of.
+    #: A caller with a principal is refused, and one of another cluster; others are warned of.
     NAMED = "named"
     #: Every caller is refused what no role of it may do.
     ON = "on"
@@ -38,6 +40,8 @@ class Caller:
     principals: tuple[Principal, ...] = ()
     #: Why there is none, or None.
     why_nobody: str | None = None
+    #: Its certificate has a URI of our scheme, whatever that names.
+    knows_roles: bool = False
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -75,7 +79,7 @@ def caller_of(names: PeerNames, instance: str, name_map: NameMap) -> Caller:
     if found:
         return Caller(principals=tuple(found))
     why = reasons[0] if reasons else f"its certificate ({names}) names no role"
-    return Caller(why_nobody=why)
+    return Caller(why_nobody=why, knows_roles=bool(reasons))
 
 
 def verdict(caller: Caller, operation: Operation, enforcement: Enforcement) -> Verdict:
@@ -86,7 +90,8 @@ def verdict(caller: Caller, operation: Operation, enforcement: Enforcement) -> V
         case Enforcement.WARN:
             return Verdict.WARNED
         case Enforcement.NAMED:
-            return Verdict.REFUSED if caller.principals else Verdict.WARNED
+            is_held = caller.principals or caller.knows_roles
+            return Verdict.REFUSED if is_held else Verdict.WARNED
         case Enforcement.ON:
             return Verdict.REFUSED
         case _:

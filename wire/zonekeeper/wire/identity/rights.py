@@ -9,11 +9,11 @@ Three answers are possible:
 * ``NO``.
 * ``KEY``: for a ledger whose key the caller shows. The host asks for the role alone. The bookie
   asks for the key, where the operation carries one.
-* ``YES``: for every ledger, by the role alone.
+* ``YES``: for every ledger.
 
-Repair works on ledgers of others, so autorecovery has ``YES`` where a client has ``KEY``. A role is
-granted only what its code asks for: a new use needs a new cell here. docs/security.md shows this
-table.
+Repair works on ledgers of others, so autorecovery has ``YES`` where a client has ``KEY``. The
+bookie asks it for the key all the same: it reads each key in the metadata. A role is granted only
+what its code asks for: a new use needs a new cell here. docs/security.md shows this table.
 """
 
 import enum
