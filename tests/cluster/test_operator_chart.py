@@ -12,6 +12,7 @@ from tests.cluster.kubelet.api import Json
 from tests.cluster.lab import Lab
 from tests.support.checkout_root import ROOT
 from zonekeeper.operator.admission import serving
+from zonekeeper.operator.cluster import crd
 from zonekeeper.operator.kubernetes.api import CLUSTER_LABEL, REPAIRS_LABEL
 from zonekeeper.operator.run import reviewing, settings
 from zonekeeper.shell.monitoring import shipped
@@ -171,23 +172,27 @@ def test_the_webhook_is_asked_of_every_replica_and_never_keeps_an_edit_waiting(
     (service,) = (item for item in items if item["kind"] == "Service")
     (asked,) = (item for item in items if item["kind"] == "ValidatingWebhookConfiguration")
     pods = operators_template(text)
-    (one,) = asked["webhooks"]
+    one, of_definition = asked["webhooks"]
     (container,) = pods["spec"]["containers"]
 
-    assert one["failurePolicy"] == "Ignore"
-    assert one["sideEffects"] == "None"
-    assert one["clientConfig"]["caBundle"] == "Zm9v"
-    called = one["clientConfig"]["service"]
-    meta = service["metadata"]
-    assert (called["namespace"], called["name"]) == (meta["namespace"], meta["name"])
-    assert called["path"] == serving.PATH
-    assert one["timeoutSeconds"] > reviewing.LOOK_SECONDS_MAX
+    for each in (one, of_definition):
+        assert each["failurePolicy"] == "Ignore"
+        assert each["sideEffects"] == "None"
+        assert each["clientConfig"]["caBundle"] == "Zm9v"
+        called = each["clientConfig"]["service"]
+        meta = service["metadata"]
+        assert (called["namespace"], called["name"]) == (meta["namespace"], meta["name"])
+        assert called["path"] == serving.PATH
+        assert each["timeoutSeconds"] > reviewing.LOOK_SECONDS_MAX
+    assert of_definition["rules"][0]["operations"] == ["DELETE"]
+    (only,) = of_definition["matchConditions"]
+    assert f'"{crd.definition()["metadata"]["name"]}"' in only["expression"]
     (rule,) = one["rules"]
     assert (rule["apiGroups"], rule["resources"]) == (["zonekeeper.io"], ["bookieclusters"])
     assert sorted(rule["operations"]) == ["CREATE", "UPDATE"], "nothing keeps one from its removal"
     assert "namespaceSelector" not in one
     (port,) = service["spec"]["ports"]
-    assert port["port"] == called["port"]
+    assert port["port"] == one["clientConfig"]["service"]["port"]
     assert service["spec"]["selector"].items() <= pods["metadata"]["labels"].items()
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     said = {each["name"]: each.get("value") for each in container["env"]}
@@ -217,9 +222,10 @@ def test_an_authority_is_filled_in_by_annotations_and_served_namespaces_are_chos
     found = {item["kind"]: item for item in yaml.safe_load_all(text) if item}
 
     configured = found["ValidatingWebhookConfiguration"]
-    (one,) = configured["webhooks"]
+    one, of_definition = configured["webhooks"]
     assert configured["metadata"]["annotations"] == asked["webhook"]["annotations"]
-    assert "caBundle" not in one["clientConfig"]
+    assert all("caBundle" not in each["clientConfig"] for each in (one, of_definition))
+    assert "namespaceSelector" not in of_definition, "a definition is of no namespace"
     (chosen,) = one["namespaceSelector"]["matchExpressions"]
     assert chosen["key"] == "kubernetes.io/metadata.name"
     assert chosen["values"] == ["one", "two"]

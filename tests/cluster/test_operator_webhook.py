@@ -52,10 +52,11 @@ def webhook(operator: Lab, tmp_path: Path) -> Iterator[Process]:
     )
     bundle = base64.b64encode(authority.pair.certificate.read_bytes()).decode()
     asked = configuration(operator, bundle)
-    asked["webhooks"][0]["clientConfig"] = {
-        "url": f"https://{address}:{PORT}{serving.PATH}",
-        "caBundle": bundle,
-    }
+    for each in asked["webhooks"]:
+        each["clientConfig"] = {
+            "url": f"https://{address}:{PORT}{serving.PATH}",
+            "caBundle": bundle,
+        }
     try:
         process.until(lambda: "certificate was read" in process.log.read_text(), what="the webhook")
         operator.kubectl("apply", "-f", "-", stdin=json.dumps(asked))

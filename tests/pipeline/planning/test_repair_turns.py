@@ -8,7 +8,7 @@ from zonekeeper.pipeline.planning.repair_turns import (
     TRIES_MAX,
     MetNow,
     RepairTurns,
-    Verdict,
+    TurnVerdict,
 )
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.replication.repair.repair_metrics import RepairTrouble
@@ -28,7 +28,7 @@ def until_left(met: MetNow, most: int = 1_000) -> list[float]:
         now_s += pause_s
         assert one.take(now_s) == SEVEN
         tried.append(now_s)
-        if one.came(SEVEN, met, now_s) is Verdict.LEFT:
+        if one.came(SEVEN, met, now_s) is TurnVerdict.LEFT:
             assert one.pause_s(now_s) is None
             break
     return tried
@@ -41,7 +41,7 @@ def test_each_ledger_has_a_turn_in_order_and_what_is_done_has_no_other() -> None
         ledger_id = one.take(0.0)
         assert ledger_id is not None
         taken.append(ledger_id)
-        assert one.came(ledger_id, MetNow(), 0.0) is Verdict.DONE
+        assert one.came(ledger_id, MetNow(), 0.0) is TurnVerdict.DONE
     assert taken == [3, 5, 9]
     assert one.take(1e9) is None
 
@@ -49,10 +49,10 @@ def test_each_ledger_has_a_turn_in_order_and_what_is_done_has_no_other() -> None
 def test_what_is_tried_again_waits_and_does_not_stop_the_others() -> None:
     one = turns(3, 5)
     assert one.take(0.0) == 3
-    assert one.came(LedgerId(3), MetNow(again=True), 0.0) is Verdict.LATER
+    assert one.came(LedgerId(3), MetNow(again=True), 0.0) is TurnVerdict.LATER
     assert one.pause_s(0.0) == 0.0
     assert one.take(0.0) == 5
-    assert one.came(LedgerId(5), MetNow(), 0.0) is Verdict.DONE
+    assert one.came(LedgerId(5), MetNow(), 0.0) is TurnVerdict.DONE
     assert one.take(0.0) is None
     pause_s = one.pause_s(0.0)
     assert pause_s is not None

@@ -11,7 +11,7 @@ from zonekeeper.metadata.store.errors import BadStoreUriError, NoStoreError, Sto
 from zonekeeper.operator.kubernetes.api import GoneError
 from zonekeeper.placement.base.troubles import Refusal, Trouble
 from zonekeeper.placement.ensembles.failures import Constraint, NotEnoughBookies
-from zonekeeper.replication.orders.orders import NotEmptiedError
+from zonekeeper.replication.orders.emptying import NotEmptiedError
 from zonekeeper.wire.formats import errors as wire_errors
 
 #: One of each tree; what it says; may it be retried, may it have happened.

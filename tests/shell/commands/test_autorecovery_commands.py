@@ -53,6 +53,7 @@ def test_the_status_tells_the_switch_who_leads_and_what_waits(world: LiveWorld) 
         "processes": 0,
         "ledgersMarked": 1,
         "ledgersUnderRepair": 0,
+        "orders": [],
         "zonesHeld": ["a"],
         "clusterHeld": False,
         "bookiesMissing": ["bk-a-0", "bk-a-1"],

@@ -29,6 +29,7 @@ TABLE = """
 19 LedgerDeleted      -         -
 20 NotVouched         retryable -
 21 MetadataAway       retryable -
+22 NotProven          retryable -
 23 NotPermitted       -         -
 """
 ROWS = [line.split() for line in TABLE.strip().splitlines()]

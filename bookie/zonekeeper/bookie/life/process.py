@@ -166,7 +166,6 @@ class _Process:
             bookie.vouched = life.vouched_in(cluster, begun.cookie.bookie)
             bookie.standing = life.standing_in(cluster)
             bookie.modes.wall_ms = _wall_ms
-            bookie.keys.rule = settings.ledger_keys
             self._view.begun, self._view.bookie = begun, bookie
             writer = tasks.create_task(begun.storage.run())
             housekeeping = self._keep_house(cluster, begun, bookie, ground, access, tasks)
@@ -283,7 +282,7 @@ class _Process:
         )
 
     def _bookie(self, begun: Begun, tasks: asyncio.TaskGroup) -> BookieServer:
-        return BookieServer(
+        made = BookieServer(
             begun.cookie.bookie,
             begun.storage,
             boot_epoch=begun.boot_epoch,
@@ -294,6 +293,8 @@ class _Process:
                 ledgers_max=self._settings.ledgers_max,
             ),
         )
+        made.keys.rule = self._settings.ledger_keys
+        return made
 
     def _keep_house(
         self,

@@ -17,7 +17,7 @@ from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.pipeline.jobs.replica_audit import CopiesReading
 from zonekeeper.pipeline.planning import repair_holds
 from zonekeeper.pipeline.planning.job_source import ROWS_AT_ONCE, Plan, Row
-from zonekeeper.pipeline.planning.repair_turns import MetNow, RepairTurns, Verdict
+from zonekeeper.pipeline.planning.repair_turns import MetNow, RepairTurns, TurnVerdict
 from zonekeeper.pipeline.planning.worker_repairer import WorkerRepairer
 from zonekeeper.pipeline.planning.worker_view import WatchedView
 from zonekeeper.pipeline.reports import fault_rows, repair_rows
@@ -170,13 +170,13 @@ class RepairTask:
             held_before=not held_since,
         )
         match self._turns.came(ledger_id, met, self._loop.time()):
-            case Verdict.DONE:
+            case TurnVerdict.DONE:
                 self._done.append(ledger_id)
                 return [repair_rows.of_done(ledger_id)]
-            case Verdict.LATER:
+            case TurnVerdict.LATER:
                 self._is_held = self._is_held or held_since
                 return []
-            case Verdict.LEFT:
+            case TurnVerdict.LEFT:
                 if attempt.again:
                     return [repair_rows.of_claimed(ledger_id)]
                 return [

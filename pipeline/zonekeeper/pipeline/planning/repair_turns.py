@@ -35,7 +35,7 @@ _FINAL: Final = frozenset(
 )
 
 
-class Verdict(enum.Enum):
+class TurnVerdict(enum.Enum):
     """What becomes of a ledger."""
 
     #: Nothing is left to do.
@@ -89,11 +89,11 @@ class RepairTurns:
             return 0.0
         return max(0.0, self._later[0][0] - now_s) if self._later else None
 
-    def came(self, ledger_id: LedgerId, met: MetNow, now_s: float) -> Verdict:
+    def came(self, ledger_id: LedgerId, met: MetNow, now_s: float) -> TurnVerdict:
         """Take in what came of a try."""
         trouble = _worst(met.troubles)
         if trouble is None and not met.again:
-            return Verdict.DONE
+            return TurnVerdict.DONE
         waiting = self._waiting.setdefault((ledger_id, trouble), _Waiting(now_s))
         since_s = now_s - waiting.first_s
         pause_s = _PAUSE_S
@@ -110,9 +110,9 @@ class RepairTurns:
             waiting.tries += 1
             left = trouble in _FINAL or waiting.tries >= TRIES_MAX
         if left:
-            return Verdict.LEFT
+            return TurnVerdict.LEFT
         heapq.heappush(self._later, (now_s + pause_s, ledger_id))
-        return Verdict.LATER
+        return TurnVerdict.LATER
 
 
 def _worst(troubles: Set[RepairTrouble]) -> RepairTrouble | None:

@@ -28,8 +28,8 @@ neither has all that is needed here. The table has BookKeeper's client code afte
      8 ReadOnly           -104     17 ShuttingDown       -
      9 TooManyRequests    -105     18 StartedAgain       -
     19 LedgerDeleted      -        20 NotVouched         -
-     21 MetadataAway       -        22 NotProven          -
-     23 NotPermitted       -
+    21 MetadataAway       -        22 NotProven          -
+    23 NotPermitted       -
 
 An unknown number from a newer peer becomes ``UnknownError``, which assumes the worst of both
 answers.

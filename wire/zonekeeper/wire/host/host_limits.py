@@ -1,4 +1,4 @@
-"""The limits of a host: of each stream, and of all streams together. Pure."""
+"""The limits of a host: of each stream, and of all streams together."""
 
 from dataclasses import dataclass
 from typing import Final

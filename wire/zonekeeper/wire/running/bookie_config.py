@@ -71,6 +71,9 @@ RESERVED: Final = (
         "tls-authority",
         "tls-certificate",
         "tls-key",
+        # Roles stand in certificates: who issues these says how strictly they are held.
+        "access",
+        "access-names",
     ),
     "termination-log",
 )
