@@ -310,8 +310,6 @@ class StreamLink:
         try:
             async with patience.timeout(limit_ms):
                 asking = await self._asking.current()
-                if not asking.alive:  # it was left before this task could use it
-                    asking = await self._asking.current()
         except TimeoutError as late:
             raise errors.NotConnected(
                 f"{self._bookie_id}: in {limit_ms} ms no stream to prove the key of ledger "
