@@ -244,6 +244,25 @@ async def test_a_tail_ends_when_its_caller_may_not_follow_any_more(
     with pytest.raises(errors.NotPermitted, match="monitor/alice asks for tail"):
         await anext(following)
     assert [one["outcome"] for one in told(caplog)] == ["refused"]
+    assert rights.figures.counts == {("tail", "monitor", "refused"): 1}
+
+    warned = access(Enforcement.WARN, names)
+    following = tail.serve_bytes(
+        Host(ReferenceBookie(BookieId("rack-a-0"), Disk()), access=warned),
+        warned.guard(ALICE, "h:1"),
+        methods.TAIL.request.encode(request),
+    )
+    rights = warned
+    for text in ("cn alice monitor alice\n", "cn alice operator alice\n"):
+        names.write_text(text)
+        warned.look()
+        for _ in range(3):  # a tail counts once, and not for each update
+            told_of.put_nowait(TailUpdate(last_add_confirmed=EntryId(3), frames=()))
+            assert await anext(following)
+    assert warned.figures.counts == {
+        ("tail", "monitor", "warned"): 1,
+        ("tail", "operator", "warned"): 1,
+    }
 
 
 @pytest.mark.parametrize(
