@@ -416,7 +416,8 @@ async def test_one_carrier_full_of_guessing_reads_is_not_looked_through(
     world.bookie = Judges(BOOKIE, world.disk)
     await world.start()
     link = world.link()
-    wrong = replace(read(7, 0, 0, bytes_max=1), **{"fence_key" if fences else "key": WRONG_KEY})
+    plain = read(7, 0, 0, bytes_max=1)
+    wrong = replace(plain, fence_key=WRONG_KEY) if fences else replace(plain, key=WRONG_KEY)
     asked = [asyncio.ensure_future(link.read(wrong)) for _ in range(20 * proving.WRONG_MAX)]
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
     assert looked == proving.WRONG_MAX
