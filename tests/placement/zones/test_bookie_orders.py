@@ -143,3 +143,11 @@ def test_a_drained_bookie_never_stands_still() -> None:
         order(OrderKind.DRAIN), emptied_ms=1, progress=progress(OrderPhase.COPYING, moved_ms=0)
     )
     assert bookie_orders.still_ms(done, 1 << 40) == 0
+
+
+@pytest.mark.parametrize("phase", OrderPhase)
+def test_only_an_order_that_is_listed_or_copied_for_can_go_on(phase: OrderPhase) -> None:
+    one = order(OrderKind.REMOVE)
+    assert one.can_go_on, "no process has said anything"
+    one = dataclasses.replace(one, progress=progress(phase, moved_ms=1))
+    assert one.can_go_on is (phase in (OrderPhase.LISTING, OrderPhase.COPYING))

@@ -70,10 +70,14 @@ async def standing(at: Bench) -> BookieOrder | None:
 
 
 async def until(
-    at: Bench, holds: Callable[[BookieOrder | None], bool], within_s: float = 900
+    at: Bench,
+    holds: Callable[[BookieOrder | None], bool],
+    within_s: float = 900,
+    *,
+    bookie: BookieId = LEAVING,
 ) -> BookieOrder | None:
     """Wait until the order that stands (None: there is none) is as wanted."""
-    async with asyncio.timeout(within_s), order_records.watch(at.cluster, LEAVING) as states:
+    async with asyncio.timeout(within_s), order_records.watch(at.cluster, bookie) as states:
         async for state in states:
             assert state is None or isinstance(state, BookieOrder)
             if holds(state):
@@ -81,8 +85,8 @@ async def until(
     raise AssertionError("a watch ends only with an error")
 
 
-async def until_phase(at: Bench, phase: OrderPhase) -> BookieOrder:
-    found = await until(at, lambda one: one is not None and phase_of(one) is phase)
+async def until_phase(at: Bench, phase: OrderPhase, bookie: BookieId = LEAVING) -> BookieOrder:
+    found = await until(at, lambda one: one is not None and phase_of(one) is phase, bookie=bookie)
     assert found is not None
     return found
 

@@ -6,6 +6,7 @@ import dataclasses
 import pytest
 
 from tests.replication.orders.ordering import (
+    ANNA,
     LEAVING,
     give,
     has_cookie,
@@ -22,10 +23,12 @@ from tests.replication.orders.ordering import (
     until_phase,
 )
 from tests.replication.repair_lab import Bench, played, rules
-from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.bookies import bookie_records, order_records
 from zonekeeper.metadata.bookies.bookie_records import Mark
+from zonekeeper.metadata.bookies.order_records import OrderChange
 from zonekeeper.placement.policy.rules import RepairRules
-from zonekeeper.placement.zones.bookie_orders import OrderKind, OrderPhase
+from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderKind, OrderPhase
+from zonekeeper.replication.orders import order_keeper
 from zonekeeper.wire.formats import errors
 
 SLOW = RepairRules(bytes_per_second=2_048, respread_bytes_per_second=0)
@@ -188,3 +191,27 @@ async def test_the_first_word_that_takes_back_stands(bench: Bench) -> None:
     assert first is not None
     assert first.taken_back is not None
     assert dataclasses.asdict(first.taken_back)["by"] == "bob"
+
+
+@played()
+async def test_orders_that_wait_for_a_person_keep_no_other_from_being_carried_out(
+    bench: Bench,
+) -> None:
+    """As many wait as a process works on at once; what waits is no work."""
+    others = [one.id for one in bench.view.topology if one.id != LEAVING][: order_keeper.AT_ONCE]
+    assert len(others) == order_keeper.AT_ONCE
+    for bookie in others:
+        bygone = BookieOrder(kind=OrderKind.REMOVE, token="t9", given=ANNA, incarnation=1)
+        await order_records.change(
+            bench.cluster,
+            bookie,
+            lambda state, order=bygone: OrderChange(
+                order=order, record=order_records.draining(state.record, order)
+            ),
+        )
+    async with kept(bench):
+        for bookie in others:
+            await until_phase(bench, OrderPhase.ANOTHER, bookie)
+        await give(bench, OrderKind.DRAIN, check=False)
+        await take_back(bench)
+        await until_over(bench)

@@ -56,6 +56,9 @@ class OrderPhase(enum.StrEnum):
 #: In these phases an order waits for something that has its own alert, or for nothing.
 AT_REST: Final = frozenset({OrderPhase.HELD, OrderPhase.EMPTIED, OrderPhase.RESTORED})
 
+#: In these phases there is something to do.
+_AT_WORK: Final = frozenset({OrderPhase.LISTING, OrderPhase.COPYING})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderWord:
@@ -117,6 +120,11 @@ class BookieOrder:
         """Is there something to do? A bookie that is drained, and is to stay so, needs nothing."""
         is_drained = self.kind is OrderKind.DRAIN and self.emptied_ms is not None
         return self.taken_back is not None or not is_drained
+
+    @property
+    def can_go_on(self) -> bool:
+        """Does nothing hold the order, as far as the process that works on it has said?"""
+        return self.progress is None or self.progress.phase in _AT_WORK
 
 
 def given(bookie: BookieId, standing: BookieOrder | None, wanted: BookieOrder) -> BookieOrder:

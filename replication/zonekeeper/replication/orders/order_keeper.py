@@ -29,7 +29,8 @@ from zonekeeper.replication.orders.order_work import RETRY_DELAY_S, OrderWork
 from zonekeeper.replication.repair.repairing import Repairer
 from zonekeeper.replication.view import alerts
 
-#: A process works on so many orders at once.
+#: A process works on so many orders at once. Those that wait for something do not count: they may
+#: wait for a person, and an order that can go on would wait with them.
 AT_ONCE: Final = 4
 #: Orders that another process has claimed are looked at again after this time.
 LOOK_EVERY_S: Final = 5.0
@@ -73,7 +74,7 @@ class OrderKeeper:
             while True:
                 await self._adopt()
                 for bookie, order in (self.orders or {}).items():
-                    if self._is_due(bookie, order) and len(self._under_way) < AT_ONCE:
+                    if self._is_due(bookie, order) and self._at_work() < AT_ONCE:
                         self._under_way.add(bookie)
                         tasks.create_task(self._work(bookie, order))
                 with suppress(TimeoutError):
@@ -103,6 +104,13 @@ class OrderKeeper:
             and bookie not in self._under_way
             and self._only in (None, bookie)
             and self._loop.time() >= self._due_s.get(bookie, 0.0)
+        )
+
+    def _at_work(self) -> int:
+        """Count the orders that this process works on, and that can go on."""
+        orders = self.orders or {}
+        return sum(
+            (one := orders.get(bookie)) is None or one.can_go_on for bookie in self._under_way
         )
 
     async def _work(self, bookie: BookieId, order: BookieOrder) -> None:
