@@ -150,7 +150,9 @@ async def test_a_draining_bookie_that_is_recovered_drains_on_and_can_be_taken_ba
 ) -> None:
     await drained_and_lost(bench)
     async with kept(bench):
-        await until(bench, lambda one: one is not None and one.kind is OrderKind.DRAIN)
+        found = await until(bench, lambda one: one is not None and one.kind is OrderKind.DRAIN)
+        assert found is not None
+        assert found.read_only, "it is away: nobody could have asked it"
         assert (await bookie_records.read(bench.cluster, LEAVING)).written_off is not None
         await bench.bring_back(LEAVING)
         await until_emptied(bench)
