@@ -19,6 +19,7 @@ from zonekeeper.operator.kubernetes.api import (
     CERTIFICATES,
     DEPLOYMENTS,
     EVENTS,
+    OWNED,
     POLICIES,
     SECRETS,
     STATEFUL_SETS,
@@ -27,6 +28,7 @@ from zonekeeper.operator.kubernetes.api import (
     NotPermittedError,
     ObjectKind,
 )
+from zonekeeper.operator.run import running
 
 OWN: Json = {"mode": "Operator", "settle": "1s", "clients": ["app"]}
 APP = tls_parts.client_name(NAME, "app")
@@ -421,3 +423,35 @@ async def test_no_key_is_told_anywhere(caplog: pytest.LogCaptureFixture) -> None
                 assert not any(line in found for line in lines)
     assert keys == 1 + len(SECRETS_OF_ALL)
     assert "PRIVATE" not in found
+
+
+async def test_with_the_rights_of_a_release_before_tls_an_older_cluster_goes_on() -> None:
+    def refuse(verb: str, kind: ObjectKind) -> None:
+        if kind in (SECRETS, POLICIES, CERTIFICATES):
+            raise NotPermittedError(403, f"{kind.plural} is forbidden")
+
+    world = World()
+    world.fate = refuse
+    await world.settle()
+    said = await world.conditions()
+    assert (said["Ready"], said["Applied"]) == (READY, ("True", "Applied"))
+
+    asks = World(network={"policies": True})
+    asks.fate = refuse
+    for _ in range(12):
+        await asks.turn()
+    assert (await asks.conditions())["Applied"][0] == "False"
+    assert "networkpolicies is forbidden" in await asks.message("Applied")
+
+
+async def test_kinds_that_may_not_be_read_are_not_watched() -> None:
+    world = World()
+    assert await running.watched_kinds(world.kubernetes, ()) == OWNED
+
+    def refuse(verb: str, kind: ObjectKind) -> None:
+        if kind is POLICIES:
+            raise NotPermittedError(403, "no")
+
+    world.kubernetes.disturb = refuse
+    kept = tuple(kind for kind in OWNED if kind is not POLICIES)
+    assert await running.watched_kinds(world.kubernetes, (SPACE,)) == kept

@@ -24,7 +24,7 @@ from zonekeeper.operator.sight import formats_pod
 SYSTEM: Final = "zonekeeper-system"
 PORTS: Final = (
     *((port, "TCP") for port in (3181, 3182, 8080, 9443)),
-    *itertools.product((53, 443, 2181, 2281, 5353, 6443, 22), ("TCP", "UDP")),
+    *itertools.product((53, 443, 2181, 2281, 5353, 6443, 8443, 16443, 22), ("TCP", "UDP")),
 )
 SECURE: Final[Json] = {"policies": True, "clientsFrom": ["apps"], "pagesFrom": ["watching"]}
 
@@ -86,7 +86,7 @@ DNS: Final = ((53, "TCP"), (53, "UDP"), (5353, "TCP"), (5353, "UDP"))
 OUTWARD: Final = {
     "bookie": (*DNS, (2181, "TCP")),
     "repair": (*DNS, (2181, "TCP")),
-    "operator": (*DNS, *((one, "TCP") for one in (443, 6443, 2181, 2281))),
+    "operator": (*DNS, *((one, "TCP") for one in (443, 6443, 8443, 16443, 2181, 2281))),
     "formats": (),
 }
 

@@ -47,9 +47,23 @@ def test_an_order_to_remove_takes_over_what_a_weaker_one_has_done(weaker: OrderK
 
 
 def test_a_drain_that_goes_on_as_a_recovery_keeps_what_it_made_read_only() -> None:
-    done = dataclasses.replace(order(OrderKind.DRAIN), read_only=True)
+    done = dataclasses.replace(order(OrderKind.DRAIN), read_only=True, emptied_ms=9)
     after = bookie_orders.given(A, done, order(OrderKind.RECOVER, "second"))
     assert (after.kind, after.read_only) == (OrderKind.RECOVER, True)
+    assert after.emptied_ms is None, "nothing is written off by a listing of another time"
+
+
+def test_after_a_recovery_a_bookie_that_was_draining_drains_on() -> None:
+    one = dataclasses.replace(order(OrderKind.RECOVER), read_only=True, emptied_ms=9)
+    after = bookie_orders.after_recovery(one, BOB, "third")
+    assert after == dataclasses.replace(
+        order(OrderKind.DRAIN, "third"), given=BOB, read_only=True, emptied_ms=None
+    )
+    assert bookie_orders.after_recovery(one, None, "third") is None
+    back = bookie_orders.taken_back(one, BOB)
+    assert back is not None
+    assert bookie_orders.after_recovery(back, BOB, "third") is None
+    assert bookie_orders.after_recovery(order(OrderKind.REMOVE), BOB, "third") is None
 
 
 def test_to_recover_a_bookie_that_is_to_be_removed_changes_nothing() -> None:

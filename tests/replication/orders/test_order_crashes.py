@@ -58,7 +58,7 @@ class Removal:
         self._lag_ms = lag_ms
         #: How many requests the process has made.
         self.requests = 0
-        self._back: asyncio.Task[object] | None = None
+        self._beside: asyncio.Task[object] | None = None
 
     async def play(self) -> None:
         at = self._at
@@ -70,6 +70,15 @@ class Removal:
             assert session is not None
             work = at.tasks.create_task(OrderKeeper(first.repairer, wall_ms).run())
 
+            async def died() -> None:
+                """End the session that the client has begun after the one that was ended.
+
+                What the process had sent may have made its claim in that session.
+                """
+                await asyncio.wait({work})
+                if (later := store.session.id) is not None:
+                    at.lab.server.expire(later)
+
             def weather(_: RequestKind) -> Passage:
                 self.requests += 1
                 if self.requests != self._number:
@@ -77,8 +86,9 @@ class Removal:
                 if self._fault is Fault.DEATH:
                     at.lab.server.expire(session)
                     work.cancel()
+                    self._beside = at.tasks.create_task(died())
                 if self._fault is Fault.TAKEN_BACK:
-                    self._back = at.tasks.create_task(take_back(at))
+                    self._beside = at.tasks.create_task(take_back(at))
                 return Passage(loss=_LOSSES.get(self._fault, ExchangeLoss.NOTHING))
 
             store.weather, store.read_lag_ms = weather, self._lag_ms
@@ -104,8 +114,8 @@ class Removal:
             store.weather = calm
             if (left := store.session.id) is not None:
                 at.lab.server.expire(left)  # the process is gone, and its session with it
-            if self._back is not None:
-                await self._back
+            if self._beside is not None:
+                await self._beside
         await self._judge()
         for writer in writers:
             assert await at.lacks(writer.ledger_id) == []

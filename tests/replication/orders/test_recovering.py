@@ -1,6 +1,7 @@
 """All that a lost bookie held is made anew by an order."""
 
 import asyncio
+import dataclasses
 
 import pytest
 
@@ -9,14 +10,20 @@ from tests.replication.orders.ordering import (
     give,
     has_cookie,
     is_left,
+    is_read_only,
     kept,
     on_leaving,
+    standing,
+    take_back,
     told,
+    until,
+    until_emptied,
     until_over,
     until_phase,
 )
 from tests.replication.repair_lab import Bench, played
-from zonekeeper.metadata.bookies import bookie_records, cookie_store
+from zonekeeper.metadata.bookies import bookie_records, cookie_store, order_records
+from zonekeeper.metadata.bookies.order_records import OrderChange
 from zonekeeper.placement.zones.bookie_orders import OrderKind, OrderPhase
 from zonekeeper.placement.zones.gate import RefusedError
 
@@ -108,3 +115,75 @@ async def test_a_held_zone_is_waited_for(bench: Bench) -> None:
         assert bench.metrics.all_bytes_moved == 0
         await bench.open("b")
         await until_over(bench)
+
+
+@played()
+async def test_nothing_is_written_off_by_a_listing_of_another_process(bench: Bench) -> None:
+    """The bookie may have come, got ledgers and gone where no process worked on the order."""
+    writers = await on_leaving(bench, 2)
+    await bench.lose(LEAVING)
+    order = await give(bench, OrderKind.RECOVER)
+    emptied = dataclasses.replace(order, emptied_ms=3)
+    await order_records.change(
+        bench.cluster, LEAVING, lambda state: OrderChange(order=emptied, record=state.record)
+    )
+    async with kept(bench):
+        await until_over(bench)
+        await is_left(bench, writers)
+        assert (await bookie_records.read(bench.cluster, LEAVING)).written_off is not None
+
+
+async def drained_and_lost(bench: Bench) -> None:
+    """A bookie that an order has made read-only is lost, and a person has it recovered."""
+    await on_leaving(bench, 2)
+    await give(bench, OrderKind.DRAIN)
+    async with kept(bench):
+        await until_emptied(bench)
+    assert await is_read_only(bench)
+    await bench.lose(LEAVING)
+    await give(bench, OrderKind.RECOVER, token="t1")
+
+
+@played()
+async def test_a_draining_bookie_that_is_recovered_drains_on_and_can_be_taken_back(
+    bench: Bench,
+) -> None:
+    await drained_and_lost(bench)
+    async with kept(bench):
+        found = await until(bench, lambda one: one is not None and one.kind is OrderKind.DRAIN)
+        assert found is not None
+        assert found.read_only, "it is away: nobody could have asked it"
+        assert (await bookie_records.read(bench.cluster, LEAVING)).written_off is not None
+        await bench.bring_back(LEAVING)
+        await until_emptied(bench)
+        await take_back(bench)
+        await until_over(bench)
+    assert not await is_read_only(bench)
+
+
+@played()
+async def test_a_draining_bookie_that_comes_back_before_it_is_recovered_drains_on(
+    bench: Bench,
+) -> None:
+    await drained_and_lost(bench)
+    await bench.bring_back(LEAVING)
+    async with kept(bench):
+        await until(bench, lambda one: one is not None and one.kind is OrderKind.DRAIN)
+        assert (await bookie_records.read(bench.cluster, LEAVING)).written_off is None
+        await until_emptied(bench)
+        await take_back(bench)
+        await until_over(bench)
+    assert not await is_read_only(bench)
+
+
+@played()
+async def test_a_recovery_that_is_taken_back_ends_the_draining_before_it_too(bench: Bench) -> None:
+    await drained_and_lost(bench)
+    await take_back(bench)
+    await bench.bring_back(LEAVING)
+    async with kept(bench):
+        await until_over(bench)
+        await asyncio.sleep(60)
+        assert await standing(bench) is None
+        assert (await bookie_records.read(bench.cluster, LEAVING)).draining is None
+    assert not await is_read_only(bench)

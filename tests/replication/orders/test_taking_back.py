@@ -25,7 +25,7 @@ from tests.replication.orders.ordering import (
 from tests.replication.repair_lab import Bench, played, rules
 from zonekeeper.metadata.bookies import bookie_records, order_records
 from zonekeeper.metadata.bookies.bookie_records import Mark
-from zonekeeper.metadata.bookies.order_records import OrderChange
+from zonekeeper.metadata.bookies.order_records import OrderChange, OrderState
 from zonekeeper.placement.policy.rules import RepairRules
 from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderKind, OrderPhase
 from zonekeeper.replication.orders import order_keeper
@@ -200,15 +200,13 @@ async def test_orders_that_wait_for_a_person_keep_no_other_from_being_carried_ou
     """As many wait as a process works on at once; what waits is no work."""
     others = [one.id for one in bench.view.topology if one.id != LEAVING][: order_keeper.AT_ONCE]
     assert len(others) == order_keeper.AT_ONCE
+    bygone = BookieOrder(kind=OrderKind.REMOVE, token="t9", given=ANNA, incarnation=1)
+
+    def written(state: OrderState) -> OrderChange:
+        return OrderChange(order=bygone, record=order_records.draining(state.record, bygone))
+
     for bookie in others:
-        bygone = BookieOrder(kind=OrderKind.REMOVE, token="t9", given=ANNA, incarnation=1)
-        await order_records.change(
-            bench.cluster,
-            bookie,
-            lambda state, order=bygone: OrderChange(
-                order=order, record=order_records.draining(state.record, order)
-            ),
-        )
+        await order_records.change(bench.cluster, bookie, written)
     async with kept(bench):
         for bookie in others:
             await until_phase(bench, OrderPhase.ANOTHER, bookie)

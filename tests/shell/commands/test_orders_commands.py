@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import io
 from functools import partial
 from pathlib import Path
 
@@ -219,6 +220,40 @@ def test_an_order_that_is_not_carried_out_ends_the_following_with_the_reason(
     world: LiveWorld, kind: OrderKind, then: BookieOrder | None, said: str
 ) -> None:
     assert said in followed(world, of(kind), then)
+
+
+class _Heard(io.StringIO):
+    """What a command tells; ``heard`` is set by the first words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard = asyncio.Event()
+
+    def write(self, text: str) -> int:
+        self.heard.set()
+        return super().write(text)
+
+
+def test_an_order_that_ledgers_kept_is_waited_for_after_it_is_taken_back(world: LiveWorld) -> None:
+    """What kept it stands in the order until a process ends it: that is no reason to give up."""
+    stuck = dataclasses.replace(COPYING, phase=OrderPhase.STUCK, why="3 ledgers keep it")
+    back = dataclasses.replace(of(progress=stuck), taken_back=WORD)
+    written(world, back)
+
+    async def work(cluster: Cluster) -> None:
+        told = _Heard()
+        following = Following(cluster, B, back, Progress(told, lambda: 0.0))
+        loop = asyncio.get_running_loop()
+        gone = loop.create_task(following.until_gone())
+        heard = loop.create_task(told.heard.wait())
+        async with asyncio.timeout(30):
+            await asyncio.wait({gone, heard}, return_when=asyncio.FIRST_COMPLETED)
+            heard.cancel()
+            await order_records.change(cluster, B, partial(_replaced, None))
+            await gone
+        assert told.getvalue() == "ledgers keep the bookie: 3 ledgers keep it\n"
+
+    world.on(work)
 
 
 def test_a_removal_is_done_when_the_cookie_is_gone_with_the_order(world: LiveWorld) -> None:

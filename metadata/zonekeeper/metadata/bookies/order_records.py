@@ -310,11 +310,11 @@ async def change(
 
 def draining(record: BookieRecord | None, order: BookieOrder) -> BookieRecord | None:
     """Give a bookie's record with the mark that belongs to an order; the first mark is kept."""
+    if order.taken_back is not None:  # a mark beside an order to recover is of one before it
+        return record and replace(record, draining=None)
     if not order.kind.drains:
         return record
     record = record or BookieRecord()
-    if order.taken_back is not None:
-        return replace(record, draining=None)
     given = order.given
     mark = Mark(at_ms=given.at_ms, by=given.by, reason=given.reason)
     return replace(record, draining=record.draining or mark)

@@ -20,10 +20,12 @@ from zonekeeper.operator.kubernetes.api import (
     NODES,
     OWNED,
     PODS,
+    POLICIES,
     REPAIRS_LABEL,
     Json,
     Kubernetes,
     NotPermittedError,
+    ObjectKind,
 )
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
@@ -93,7 +95,7 @@ async def look(
     owned = {
         (kind.plural, item["metadata"]["name"]): item
         for kind in OWNED
-        for item in await kubernetes.list(kind, namespace, labels=labels)
+        for item in await _listed(kubernetes, kind, namespace, labels)
     }
     kept = kept_spec.read(
         await kubernetes.list(CONTROLLER_REVISIONS, namespace, labels=f"{KEEPS_LABEL}={name}"),
@@ -134,6 +136,22 @@ async def look(
         holdings=known,
         certificates=await _certificates(kubernetes, of_kept or judged, resource, earlier, moment),
     )
+
+
+async def _listed(
+    kubernetes: Kubernetes, kind: ObjectKind, namespace: str, labels: str
+) -> list[Json]:
+    """List objects that the operator makes.
+
+    The rights of an older release do not have NetworkPolicies. Clusters without them go on; those
+    that ask for them say what the API server refuses.
+    """
+    try:
+        return await kubernetes.list(kind, namespace, labels=labels)
+    except NotPermittedError:
+        if kind is not POLICIES:
+            raise
+        return []
 
 
 async def _certificates(
@@ -276,10 +294,16 @@ async def _by_name(
     found = {}
     for kind, name in owned_objects.names(wanted):
         key = (kind.plural, name)
-        if key not in known:
+        if key in known:
+            continue
+        try:
             item = await kubernetes.get(kind, wanted.namespace, name)
-            if item is not None:
-                found[key] = item
+        except NotPermittedError:
+            if kind is not POLICIES:
+                raise
+            continue
+        if item is not None:
+            found[key] = item
     return found
 
 

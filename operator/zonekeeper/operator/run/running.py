@@ -37,8 +37,10 @@ from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLUSTER_LABEL,
     OWNED,
+    POLICIES,
     Kubernetes,
     KubernetesError,
+    NotPermittedError,
     ObjectKind,
 )
 from zonekeeper.operator.lead import lease_objects
@@ -80,6 +82,7 @@ async def _live(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
         with processes.explained(f"--http: cannot listen on {settings.http}"):
             await stack.enter_async_context(looking.served(pages.table(), settings.http))
         await _permitted(kubernetes, settings.namespaces)
+        watched = await watched_kinds(kubernetes, settings.namespaces)
         if settings.webhook is not None:
             await stack.enter_async_context(_webhook(kubernetes, settings, settings.webhook))
         right = _right(kubernetes, settings)
@@ -100,7 +103,7 @@ async def _live(kubernetes: Kubernetes, settings: OperatorSettings) -> None:
             reconcilers = Reconcilers(around, group, tally=tally)
             try:
                 await kopf.operator(
-                    registry=_handlers(reconcilers),
+                    registry=_handlers(reconcilers, watched),
                     settings=_kopf_settings(),
                     standalone=True,
                     # Otherwise kopf asks the DNS for this machine's name, and the event loop stands
@@ -150,6 +153,25 @@ async def _permitted(kubernetes: Kubernetes, namespaces: tuple[str, ...]) -> Non
                 await asyncio.sleep(AGAIN_S)
 
 
+async def watched_kinds(
+    kubernetes: Kubernetes, namespaces: tuple[str, ...]
+) -> tuple[ObjectKind, ...]:
+    """Give the kinds whose events wake a turn.
+
+    kopf ends if it may not watch a kind. The rights of an older release do not have
+    NetworkPolicies; clusters without them go on as before.
+    """
+    try:
+        for namespace in namespaces or ("",):
+            await kubernetes.list(POLICIES, namespace, labels=f"{CLUSTER_LABEL}=any")
+    except NotPermittedError as error:
+        _logger.warning("no NetworkPolicies are made: give the role its new rights: %s", error)
+        return tuple(kind for kind in OWNED if kind is not POLICIES)
+    except KubernetesError as error:
+        _logger.info("whether NetworkPolicies may be read is not known: %s", error)
+    return OWNED
+
+
 def _right(kubernetes: Kubernetes, settings: OperatorSettings) -> ActingRight:
     me = lease_objects.holder_name(settings.installation, settings.name, secrets.token_hex(4))
     clocks = LeaseClocks(elapsed_ms=_elapsed_ms, wall=_now)
@@ -188,7 +210,7 @@ def _selector(kind: ObjectKind) -> str:
     return f"{kind.group}/{kind.version}/{kind.plural}" if kind.group else f"v1/{kind.plural}"
 
 
-def _handlers(reconcilers: Reconcilers) -> kopf.OperatorRegistry:
+def _handlers(reconcilers: Reconcilers, watched: tuple[ObjectKind, ...]) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -208,7 +230,7 @@ def _handlers(reconcilers: Reconcilers) -> kopf.OperatorRegistry:
         assert namespace is not None, "the resource is namespaced"
         reconcilers.wake(Key(namespace, name))
 
-    for kind in OWNED:
+    for kind in watched:
 
         @kopf.on.event(
             kind.group,

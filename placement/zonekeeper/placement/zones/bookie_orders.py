@@ -148,7 +148,28 @@ def given(bookie: BookieId, standing: BookieOrder | None, wanted: BookieOrder) -
         )
     if standing.kind is OrderKind.REMOVE:
         return standing  # to remove a bookie that is lost is to recover it first
-    return dataclasses.replace(wanted, read_only=standing.read_only, emptied_ms=standing.emptied_ms)
+    # A removal reads all ledgers once more. A recovery would write off by what was read long ago.
+    emptied_ms = standing.emptied_ms if wanted.kind is OrderKind.REMOVE else None
+    return dataclasses.replace(wanted, read_only=standing.read_only, emptied_ms=emptied_ms)
+
+
+def after_recovery(
+    order: BookieOrder, draining: OrderWord | None, token: str
+) -> BookieOrder | None:
+    """Give the order that stands after one to recover has ended; ``draining``: by whose word.
+
+    A bookie that was draining before it was lost drains on. What was made read-only for that stays
+    known, so that it can be taken back.
+    """
+    if order.kind is not OrderKind.RECOVER or order.taken_back is not None or draining is None:
+        return None
+    return BookieOrder(
+        kind=OrderKind.DRAIN,
+        token=token,
+        given=draining,
+        incarnation=order.incarnation,
+        read_only=order.read_only,
+    )
 
 
 def taken_back(standing: BookieOrder | None, word: OrderWord) -> BookieOrder | None:

@@ -61,6 +61,7 @@ from zonekeeper.replication.decisions.order_steps import (
 from zonekeeper.replication.orders import emptying
 from zonekeeper.replication.orders.emptying import Emptying, EmptyingNews, NotEmptiedError
 from zonekeeper.replication.repair.repairing import Repairer
+from zonekeeper.replication.view import alerts
 from zonekeeper.replication.view.alerts import Chronicle
 from zonekeeper.wire.formats import errors
 
@@ -104,6 +105,8 @@ class OrderWork:
         self._emptying: Emptying | None = None
         #: Did this work try to make the bookie read-only?
         self._told_read_only = False
+        #: The start of the bookie before the listing by which this work found it empty.
+        self._emptied_of: int | None = None
         #: Set when the order's node says something else than ``_order`` means.
         self._changed = asyncio.Event()
 
@@ -192,8 +195,7 @@ class OrderWork:
             case Forget():
                 return await self._forget()
             case WriteLostOff():
-                await self._write_off()
-                return True
+                return await self._write_off()
             case MakeWritable():
                 await self._make_writable()
             case TakeOrderBack():
@@ -270,8 +272,10 @@ class OrderWork:
             return
         if self._emptying is None:
             self._emptying = Emptying(self._repairer, self._bookie, self)
+        state = await order_records.read_state(self._cluster, self._bookie)
         if not await self._emptying.once():
             return
+        self._emptied_of = _starts(state)
         now_ms = self.wall_ms()
         await self.tell(EmptyingNews(phase=OrderPhase.EMPTIED, ledgers_left=0, bytes_left=0))
         await self._change(
@@ -315,29 +319,42 @@ class OrderWork:
         await self._note("removed", self._order.given.reason)
         return True
 
-    async def _write_off(self) -> None:
+    async def _write_off(self) -> bool:
+        """Write the bookie off; False: it may have got ledgers since they were read.
+
+        It may have come and gone where no process worked on the order, or where another one did.
+        """
         now_ms, given = self.wall_ms(), self._order.given
         mark = Mark(at_ms=now_ms, by=given.by, reason=given.reason)
+        token, proven = alerts.drawn_token(self._repairer.chance), False
 
         async def still_lost() -> None:
             if await self._is_registered():
                 raise OrderChangedError(f"{self._bookie} is registered again")
 
-        def written_off(state: OrderState, _: BookieOrder) -> OrderChange:
+        def written_off(state: OrderState, order: BookieOrder) -> OrderChange:
+            nonlocal proven
+            proven = self._emptied_of == _starts(state)
+            if not proven:
+                return _with_order(state, dataclasses.replace(order, emptied_ms=None))
             record = state.record
             if state.incarnation is not None:
                 record = record or BookieRecord()
                 record = dataclasses.replace(record, written_off=record.written_off or mark)
-            return OrderChange(order=None, record=record)
+            return OrderChange(order=_after_recovery(state, order, token), record=record)
 
         await self._change(written_off, first=still_lost)
-        await self._note("recovered", given.reason)
+        if proven:
+            await self._note("recovered", given.reason)
+        return proven
 
     async def _end(self, step: EndOrder) -> None:
+        token = alerts.drawn_token(self._repairer.chance)
+
         def ended(state: OrderState, order: BookieOrder) -> OrderChange:
             if order.read_only != self._order.read_only:
                 raise OrderChangedError(f"the order about {self._bookie} was changed")
-            return OrderChange(order=None, record=state.record)
+            return _with_order(state, _after_recovery(state, order, token))
 
         await self._change(ended)
         await self._note(step.kind, step.why)
@@ -416,6 +433,19 @@ class OrderWork:
 
 def _with_order(state: OrderState, order: BookieOrder | None) -> OrderChange:
     return OrderChange(order=order, record=state.record)
+
+
+def _after_recovery(state: OrderState, order: BookieOrder, token: str) -> BookieOrder | None:
+    mark = None if state.record is None else state.record.draining
+    if mark is None or state.incarnation is None or state.incarnation != order.incarnation:
+        return None
+    word = OrderWord(at_ms=mark.at_ms, by=mark.by, reason=mark.reason)
+    return bookie_orders.after_recovery(order, word, token)
+
+
+def _starts(state: OrderState) -> int:
+    """Say how many starts of the bookie were counted."""
+    return 0 if state.record is None else state.record.boot_epoch
 
 
 def _is_stale(before: OrderProgress, now: OrderProgress) -> bool:

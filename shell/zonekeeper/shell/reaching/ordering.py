@@ -144,8 +144,14 @@ class Following:
             )
         if standing.kind is OrderKind.DRAIN and standing.emptied_ms is not None:
             return True
-        if standing.progress is not None:
-            self._tell(standing.progress)
+        progress = standing.progress
+        if progress is not None and progress.phase is OrderPhase.STUCK:
+            raise OrderEndedError(
+                f"{progress.why}. The order stands, and is tried again every minute; take it back "
+                f"with `zonekeeper bookies take-back {self._bookie}`"
+            )
+        if progress is not None:
+            self._tell(progress)
         return False
 
     async def _ended(self, standing: BookieOrder | None) -> bool:
@@ -169,13 +175,8 @@ class Following:
 
     def _tell(self, progress: OrderProgress) -> None:
         """Show how far an order is: a new phase and what holds at once, figures now and then."""
-        if progress.phase is OrderPhase.STUCK:
-            raise OrderEndedError(
-                f"{progress.why}. The order stands, and is tried again every minute; take it back "
-                f"with `zonekeeper bookies take-back {self._bookie}`"
-            )
         text = figures(progress, self._shown.elapsed_s)
-        if progress.phase is OrderPhase.HELD:
+        if progress.phase in (OrderPhase.HELD, OrderPhase.STUCK):
             self._shown.tell_at_once(text)
         elif progress.phase is self._phase:
             self._shown.tell(text)

@@ -166,7 +166,7 @@ class Read:
     #: The approximate limit for packets; the first entry is sent whatever its size.
     max_bytes: int
     #: The master key, if this read fences the ledger; every read of a recovery must do so.
-    fence_key: MasterKey | None = None
+    fence_key: MasterKey | None = field(default=None, repr=False)
     #: The create token of the ledger; 0: not known.
     create_token: int = 0
     #: In place of a key: the proof of the key, and whether the read fences.
