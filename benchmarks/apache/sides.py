@@ -175,7 +175,7 @@ def name_of(way: BookieWay) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """Who runs, and on what."""
+    """The sides of a race, and the ground on which they run."""
 
     versions: Sequence[str]
     settings: Sequence[ApacheSetting]

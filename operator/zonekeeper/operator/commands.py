@@ -15,7 +15,7 @@ from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.operator.certificates import client_certificate
 from zonekeeper.operator.certificates.client_certificate import (
-    GivenRole,
+    GIVEN_ROLES,
     IssuedFiles,
     WantedCertificate,
 )
@@ -27,6 +27,7 @@ from zonekeeper.operator.plan import preflight_text
 from zonekeeper.operator.plan.preflight import ResourcePreflight
 from zonekeeper.operator.run import preflighting, running, settings
 from zonekeeper.operator.run.settings import OperatorSettings
+from zonekeeper.wire.identity.principals import Role
 from zonekeeper.wire.running import logs
 
 
@@ -103,8 +104,8 @@ def plan_command(file: Path, namespace: str | None, image: str | None, output: s
 @click.option("-n", "--namespace", required=True, metavar="NAME", help="Its namespace.")
 @click.option(
     "--role",
-    type=click.Choice([str(role) for role in GivenRole]),
-    default=str(GivenRole.CLIENT),
+    type=click.Choice([role.value for role in GIVEN_ROLES]),
+    default=Role.CLIENT.value,
     show_default=True,
     help="What the certificate lets its holder do.",
 )
@@ -131,7 +132,7 @@ def client_cert_command(
         namespace=namespace,
         cluster=cluster,
         name=name,
-        role=GivenRole(role),
+        role=Role(role),
     )
     with exits.reported():
         files = asyncio.run(_client_cert(wanted, secret))

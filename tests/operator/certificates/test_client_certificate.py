@@ -13,7 +13,6 @@ from tests.operator.worlds import World
 from zonekeeper.operator.certificates import client_certificate, pem
 from zonekeeper.operator.certificates.client_certificate import (
     BadClientNameError,
-    GivenRole,
     NoAuthorityError,
     WantedCertificate,
 )
@@ -22,6 +21,7 @@ from zonekeeper.operator.kubernetes.api import SECRETS, ObjectKind
 from zonekeeper.placement.base import units
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.identity.principals import Role
 
 WANTED = WantedCertificate(namespace=SPACE, cluster=NAME, name="billing")
 
@@ -63,7 +63,7 @@ async def test_a_bookie_takes_what_it_issues_and_it_reads_one_secret(tmp_path: P
 async def test_the_role_that_is_asked_for_is_named() -> None:
     world = World(tls={"mode": "Operator"})
     await world.settle()
-    wanted = WantedCertificate(namespace=SPACE, cluster=NAME, name="ann", role=GivenRole.ADMIN)
+    wanted = WantedCertificate(namespace=SPACE, cluster=NAME, name="ann", role=Role.ADMIN)
     files = await client_certificate.issued(world.kubernetes, wanted, wall_ms=world.wall_ms)
     assert all("/admin/ann" in uri for uri in pem.names(files.certificate)[0])
 

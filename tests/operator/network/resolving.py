@@ -1,4 +1,4 @@
-"""Who may reach whom under NetworkPolicies, by the rules of Kubernetes. Pure.
+"""Which pods may reach which under NetworkPolicies, by the rules of Kubernetes. Pure.
 
 A pod that no policy chooses for a direction is open in that direction. One that some choose takes
 what any of them allows, and nothing else. A packet needs both: out of its source, into its target.

@@ -168,8 +168,8 @@ async def test_a_removal_survives_a_fault_at_some_of_its_requests(
 
 
 # Of the long sweeps. Played for the first time after the orders were merged, six of its eight cases
-# waited in vain for the end of an order, and it is not known yet whether the order or the play is
-# to blame: whoever works on orders begins here.
+# waited in vain for the end of an order. It is not known yet whether the order or the play is to
+# blame. The next work on orders begins here.
 @pytest.mark.long
 @pytest.mark.simulation
 @pytest.mark.parametrize("lag_ms", [0, 2_000])

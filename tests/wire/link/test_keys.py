@@ -1,4 +1,4 @@
-"""Whoever wants something of a ledger with a password proves its key, over every transport."""
+"""A caller proves the key of a ledger with a password, over every transport."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

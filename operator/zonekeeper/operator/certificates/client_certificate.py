@@ -4,34 +4,26 @@ It needs the right to read the Secret of the authority, and no other. The certif
 renewed: it is made again before it ends, and after each rotation of the authority.
 """
 
-import enum
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from zonekeeper.operator.certificates import issuing, pem, secret_data, subjects
+from zonekeeper.operator.certificates import issuing, pem, secret_data
 from zonekeeper.operator.certificates.renewing import BEFORE_MS, Validity
 from zonekeeper.operator.certificates.subjects import Subject
 from zonekeeper.operator.cluster import tls_parts
 from zonekeeper.operator.kubernetes.api import SECRETS, Json, Kubernetes
 from zonekeeper.placement.base import units
 from zonekeeper.placement.base.troubles import Refusal
+from zonekeeper.wire.identity import principals
+from zonekeeper.wire.identity.principals import Role
 
 LIFETIME_MS: Final = 90 * units.DAY_MS
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:-]{0,252}")
+#: The roles that a certificate can be asked for.
+GIVEN_ROLES: Final = (Role.CLIENT, Role.MONITOR, Role.ADMIN, Role.AUTORECOVERY)
 _KEY_MODE: Final = 0o600
 _MODE: Final = 0o644
-
-
-class GivenRole(enum.StrEnum):
-    """The roles that a certificate can be asked for."""
-
-    CLIENT = "client"
-    MONITOR = "monitor"
-    ADMIN = "admin"
-    AUTORECOVERY = "autorecovery"
 
 
 class NoAuthorityError(Refusal):
@@ -59,13 +51,13 @@ class WantedCertificate:
     namespace: str
     cluster: str
     name: str
-    role: GivenRole = GivenRole.CLIENT
+    role: Role = Role.CLIENT
     lifetime_ms: int = LIFETIME_MS
 
 
 async def issued(kubernetes: Kubernetes, wanted: WantedCertificate, *, wall_ms: int) -> IssuedFiles:
     """Sign it; raises ``Trouble``."""
-    if not _NAME.fullmatch(wanted.name):
+    if not principals.is_name(wanted.name):
         raise BadClientNameError(
             f"{wanted.name!r}: a name begins with a letter or a digit and has letters, digits and "
             ". _ @ : - only; choose another name"
@@ -88,7 +80,7 @@ async def issued(kubernetes: Kubernetes, wanted: WantedCertificate, *, wall_ms: 
     subject = Subject(
         secret="",
         common_name=wanted.name,
-        uri=subjects.uri_of(instance, str(wanted.role), wanted.name),
+        uri=principals.uri_of(instance, wanted.role, wanted.name),
     )
     not_after_ms = min(wall_ms + wanted.lifetime_ms, signs.not_after_ms)
     validity = Validity(not_before_ms=wall_ms - BEFORE_MS, not_after_ms=not_after_ms)

@@ -1,8 +1,8 @@
 """The certificates that a cluster needs, and what each of them names. Pure.
 
-A certificate names its principal by the URI ``zonekeeper://<instance>/<role>/<name>``. That of a
-zone's bookies is one for all of them: it names each bookie's id, by which clients check a bookie,
-and the names of the Service. The operator itself speaks to no bookie, and has none.
+A certificate names its principal by a URI (``wire.identity.principals``). That of a zone's bookies
+is one for all of them: it names each bookie's id, by which clients check a bookie, and the names of
+the Service. The operator itself speaks to no bookie, and has none.
 
 A Secret of a zone or a client that is not asked for any more stays until the resource goes, and is
 not renewed. To find it the operator would need the right to list all Secrets.
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from zonekeeper.operator.cluster import owned_objects, tls_parts
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.shapes.tls import TlsMode
+from zonekeeper.wire.identity.principals import Role, uri_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +28,6 @@ class Subject:
     uri: str
     #: The names in DNS that it is checked by.
     dns: tuple[str, ...] = ()
-
-
-def uri_of(instance: str, role: str, name: str) -> str:
-    """Spell the URI of a principal."""
-    return f"zonekeeper://{instance}/{role}/{name}"
 
 
 def all_of(desired: Desired, instance: str, replicas: Mapping[str, int]) -> tuple[Subject, ...]:
@@ -66,20 +62,20 @@ def _issued(desired: Desired, instance: str, replicas: Mapping[str, int]) -> Ite
         yield Subject(
             secret=tls_parts.bookies_name(desired.name, zone.name),
             common_name=name,
-            uri=uri_of(instance, "bookie", name),
+            uri=uri_of(instance, Role.BOOKIE, name),
             dns=(*(f"{name}-{ordinal}" for ordinal in range(count)), *_service(desired)),
         )
     repairs = f"{desired.name}-autorecovery"
     yield Subject(
         secret=tls_parts.autorecovery_name(desired.name),
         common_name=repairs,
-        uri=uri_of(instance, "autorecovery", repairs),
+        uri=uri_of(instance, Role.AUTORECOVERY, repairs),
     )
     for client in desired.tls.clients:
         yield Subject(
             secret=tls_parts.client_name(desired.name, client),
             common_name=client,
-            uri=uri_of(instance, "client", client),
+            uri=uri_of(instance, Role.CLIENT, client),
         )
 
 

@@ -1,7 +1,7 @@
 """``zonekeeper bookies``: the bookies that there are, their states, and orders about one."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypedDict, Unpack
 
 import click
@@ -140,17 +140,26 @@ def readonly(bookie: str, off: bool, **given: Unpack[_Given]) -> None:
         click.echo(f"{bookie} {'would' if dry_run else 'was told to'} {wanted}")
 
 
+def _giving_an_order(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the bookie, and every option of a command that gives an order about it."""
+    for each in (
+        reaching.on_cluster,
+        reaching.by_person_or_dry_run,
+        connecting.over_tls,
+        ordering.NO_FOLLOW,
+        ordering.HERE,
+        options.QUIET,
+        reaching.YES,
+        _BOOKIE,
+    ):
+        command = each(command)
+    return command
+
+
 @bookies.command(
     epilog='Example: zonekeeper bookies decommission bk-b-0 --reason "its disk is old"'
 )
-@_BOOKIE
-@reaching.YES
-@options.QUIET
-@ordering.HERE
-@ordering.NO_FOLLOW
-@connecting.over_tls
-@reaching.by_person_or_dry_run
-@reaching.on_cluster
+@_giving_an_order
 def decommission(bookie: str, **given: Unpack[_GivenOrder]) -> None:
     """Empty a bookie that is there, wait until it is stopped, and forget it.
 
@@ -162,14 +171,7 @@ def decommission(bookie: str, **given: Unpack[_GivenOrder]) -> None:
 
 
 @bookies.command(epilog='Example: zonekeeper bookies drain bk-b-0 --reason "its rack is moved"')
-@_BOOKIE
-@reaching.YES
-@options.QUIET
-@ordering.HERE
-@ordering.NO_FOLLOW
-@connecting.over_tls
-@reaching.by_person_or_dry_run
-@reaching.on_cluster
+@_giving_an_order
 def drain(bookie: str, **given: Unpack[_GivenOrder]) -> None:
     """Empty a bookie that is there, and keep it: it gets no new data until take-back.
 
@@ -181,14 +183,7 @@ def drain(bookie: str, **given: Unpack[_GivenOrder]) -> None:
 @bookies.command(
     epilog='Example: zonekeeper bookies recover bk-b-0 --reason "its disk is lost" --dry-run'
 )
-@_BOOKIE
-@reaching.YES
-@options.QUIET
-@ordering.HERE
-@ordering.NO_FOLLOW
-@connecting.over_tls
-@reaching.by_person_or_dry_run
-@reaching.on_cluster
+@_giving_an_order
 def recover(bookie: str, **given: Unpack[_GivenOrder]) -> None:
     """Copy elsewhere, now, everything that a bookie held which is lost for good.
 

@@ -7,7 +7,7 @@ An answer is yes, no, or an error of ``wire.formats.errors``. A bookie that is n
 limbo, a failed read) raises an error, and never answers "there is no such entry". These errors
 cross the wire unchanged. Any other exception is a bug of the bookie.
 
-A ledger with a password has a key that is secret. Whoever wants something of the ledger shows it
+A ledger with a password has a secret key. A caller that wants something of the ledger shows it
 (``formats.proofs``): a client gives its link the key, the link sends a proof where the bookie has
 given it a nonce, and the host gives the bookie that proof.
 """
