@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+from functools import partial
 
 from click.testing import CliRunner, Result
 
+from tests.support import raw_sockets
 from zonekeeper.log import LogMessage, connect
+from zonekeeper.log.base.log_figures import LogWriterFigures
 from zonekeeper.shell.logs.commands import log
 
 
@@ -43,15 +46,28 @@ def lines(address: str, *words: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in done(address, *words, "-o", "json").splitlines()]
 
 
+def _has_rotated(figures: LogWriterFigures, times: int) -> bool:
+    return figures.rotations_total == times
+
+
 def filled(address: str, name: str, count: int, *rules: str) -> None:
-    """Make a log with messages ``message 0`` and on, each of them a batch of its own."""
+    """Make a log with messages ``message 0`` and on, each of them a batch of its own.
+
+    A full ledger takes messages until the next one is made. Here each rotation is waited for, so
+    that every ledger has as many messages as the rules say.
+    """
     done(address, "create", name, *rules)
 
     async def fill() -> None:
         async with connect(address) as logs, logs.writer(name) as writer:
+            figures = logs.figures.writers
+            every = (await logs.record(name)).rules.rotate_messages
             for number in range(count):
                 await writer.append_and_wait(
                     LogMessage(payload=b"message %d" % number), stored=True
                 )
+                rotations, rest = divmod(number + 1, every)
+                if rest == 0:
+                    await raw_sockets.until(partial(_has_rotated, figures, rotations))
 
     asyncio.run(fill())

@@ -146,17 +146,21 @@ class Removal:
         assert await order_claims.holder(at.cluster, LEAVING) is None
 
 
-async def played_at_each(at: Bench, fault: Fault, *, step: int, lag_ms: int) -> int:
+async def played_at_each(at: Bench, fault: Fault, *, step: int, lag_ms: int, first: int = 1) -> int:
     """Play removals with a fault at every ``step``-th request; give how many were played."""
     whole = Removal(at, Fault.NONE, 0, lag_ms)
     await whole.play()
-    numbers = range(1, whole.requests + 1, step)
+    numbers = range(first, whole.requests + 1, step)
     for number in numbers:
         await Removal(at, fault, number, lag_ms).play()
     return len(numbers)
 
 
 FAULTS = [one for one in Fault if one is not Fault.NONE]
+
+#: A lab lives for an hour of virtual time, and a removal takes fifteen seconds of it, so the whole
+#: sweep takes several labs.
+LABS = 8
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -167,15 +171,14 @@ async def test_a_removal_survives_a_fault_at_some_of_its_requests(
     assert await played_at_each(bench, fault, step=23, lag_ms=0) >= 3
 
 
-# Of the long sweeps. Played for the first time after the orders were merged, six of its eight cases
-# waited in vain for the end of an order. It is not known yet whether the order or the play is to
-# blame. The next work on orders begins here.
 @pytest.mark.long
 @pytest.mark.simulation
+@pytest.mark.parametrize("first", range(1, LABS + 1))
 @pytest.mark.parametrize("lag_ms", [0, 2_000])
 @pytest.mark.parametrize("fault", FAULTS)
 @played(bookies_in=SMALL)
 async def test_a_removal_survives_a_fault_at_each_of_its_requests(
-    bench: Bench, fault: Fault, lag_ms: int
+    bench: Bench, fault: Fault, lag_ms: int, first: int
 ) -> None:
-    assert await played_at_each(bench, fault, step=1, lag_ms=lag_ms) >= 50
+    played_here = await played_at_each(bench, fault, step=LABS, lag_ms=lag_ms, first=first)
+    assert played_here >= 30
