@@ -128,9 +128,9 @@ class Nemesis:
         for actor in self._actors.values():
             if actor.life is not None:
                 self._ease(actor.life.process, actor.life.store)
-            if actor.name.startswith("log-keeper"):
-                actor.start()  # a deletion that is half-done is not left so
-            elif not actor.name.startswith(("writer", "mender")):
+            if actor.name.startswith(("log-keeper", "mender")):
+                actor.start()  # a deletion that is half-done is not left so, and no limbo lasts
+            elif not actor.name.startswith("writer"):
                 actor.crash(list(self._machines))
         for machine in self._machines.values():
             machine.slow_ms = 0
