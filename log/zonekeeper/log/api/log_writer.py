@@ -175,15 +175,13 @@ class LogWriter:
         """Wait until everything is stored, and close the last ledger; raises why that failed."""
         self._state.closing = True
         self._state.ring()
-        while not self._state.ended:
-            await self._state.change()
+        await self._state.until_ended()
         if self._state.failure is not None:
             raise self._state.failure
 
     async def ended(self) -> None:
         """Wait until the writer has ended, for whatever reason."""
-        while not self._state.ended:
-            await self._state.change()
+        await self._state.until_ended()
 
     async def run(self) -> None:
         """Carry out the writing, until the writer is closed or has lost the log."""

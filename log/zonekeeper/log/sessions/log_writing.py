@@ -128,7 +128,11 @@ class LogWriting:
                 state.ring()
                 return
             await self._change()
-            await state.change()
+            await state.until(self._has_to_do)
+
+    def _has_to_do(self) -> bool:
+        """Is there something to send, a ledger to go on in, or nothing more to come?"""
+        return self._state.ahead is not None or self._may_send or self._state.all_sent
 
     @property
     def _may_send(self) -> bool:

@@ -2,8 +2,9 @@
 
 A batch goes to ``ledger``. At a rotation the ledger behind it is made ahead, and then becomes
 ``ledger``, while the one before stays in ``old`` until its end is in the record. Whatever a task
-changes here, it rings, so that the others look again. A call that waits for a message is not woken
-by that: it has a future, which is done when its message has come so far.
+changes here, it rings. A ring looks for what the others wait for, and wakes those for whom that is
+so: a task that wakes for nothing costs more than the look. A call that waits for a message has a
+future instead, which is done when its message has come so far.
 """
 
 import asyncio
@@ -62,7 +63,8 @@ class WritingState:
         self._without_room = 0
         self._was_downgraded = False
         self._loop = asyncio.get_running_loop()
-        self._changed = asyncio.Event()
+        #: What each task waits for.
+        self._awaited: dict[asyncio.Future[None], Callable[[], bool]] = {}
         self._for_stored, self._for_visible = Waiters(self._loop), Waiters(self._loop)
         self._for_forced = Waiters(self._loop)
         #: Rings when the ledger is old enough for a rotation.
@@ -206,12 +208,16 @@ class WritingState:
                     await asyncio.sleep(0)
                 else:
                     self.budget.listen(self.ring)
-                    await self._changed.wait()
+                    await self._rung(lambda: self._is_worth_a_look(size))
                 self._check_open()
         finally:
             self._without_room -= 1
             if not self._without_room:
                 self.budget.forget(self.ring)
+
+    def _is_worth_a_look(self, size: int) -> bool:
+        """Would a call that waits for room go on now: with room, a turn or an error?"""
+        return self.closing or self._turn_bytes >= TURN_BYTES or self.takes(size)
 
     def put(self, message: LogMessage, size: int) -> int:
         """Append a message that the budget takes, and give its sequence."""
@@ -254,20 +260,31 @@ class WritingState:
     # ── waiting ──
 
     def ring(self) -> None:
-        """Let everything that waits for a change look again."""
-        self._changed.set()
-        self._changed.clear()
+        """Wake what waits for something that is so now; at the end, wake everything."""
+        for waiter, is_so in self._awaited.items():
+            if not waiter.done() and (self.ended or is_so()):
+                waiter.set_result(None)
 
-    async def change(self) -> None:
-        """Wait until something is rung."""
-        await self._changed.wait()
+    async def until_ended(self) -> None:
+        """Wait until the writer has ended, for whatever reason."""
+        while not self.ended:
+            await self._rung(lambda: False)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is so; raises why it will never be, once the writer has ended."""
         while not is_so():
             if self.ended:
                 raise self.over()
-            await self._changed.wait()
+            await self._rung(is_so)
+
+    async def _rung(self, is_so: Callable[[], bool]) -> None:
+        """Wait for a ring at which something is so. By the time of its turn it may not be."""
+        waiter = self._loop.create_future()
+        self._awaited[waiter] = is_so
+        try:
+            await waiter
+        finally:
+            del self._awaited[waiter]
 
     def over(self) -> Trouble:
         """Give the error of a call that comes too late."""
