@@ -1,5 +1,6 @@
 """A disk that was set back to an older state, or copied, is known by its count of starts."""
 
+import asyncio
 import itertools
 import random
 from collections.abc import AsyncIterator, Callable
@@ -9,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.metadata.bookies.test_bookies import cookie
 from tests.wire import hextext
 from zonekeeper.bookie.disk.disks import InlineDisk
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.life import boots
 from zonekeeper.bookie.life.boots import UntrustedDiskError
-from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.bookies import bookie_records, cookie_store
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.stores.memory import ExchangeLoss, MemoryStore, Passage, RequestKind
@@ -28,9 +30,16 @@ TRIES = 40
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    store = MemoryStore(MemoryServer())
-    yield await clusters.initialise(store, "11111111-2222-3333-4444-555555555555")
+def server() -> MemoryServer:
+    return MemoryServer()
+
+
+@pytest.fixture
+async def cluster(server: MemoryServer) -> AsyncIterator[Cluster]:
+    store = MemoryStore(server)
+    made = await clusters.initialise(store, "11111111-2222-3333-4444-555555555555")
+    await cookie_store.create(made, cookie(BOOKIE))
+    yield made
     await store.close()
 
 
@@ -208,6 +217,42 @@ async def test_a_start_that_is_cut_short_after_lost_answers_is_followed_by_one(
         given.append(await start(cluster, files))
     assert len(given) > TRIES
     assert given == sorted(set(given))
+
+
+async def test_a_start_that_raced_a_removal_makes_no_record_anew(cluster: Cluster) -> None:
+    """The record would outlive the bookie, and refuse the empty disk of the next of its name."""
+    await cookie_store.delete(cluster, BOOKIE, version=0)
+    with pytest.raises(cookie_store.NoCookieError, match="it was removed, or never there"):
+        await start(cluster, MemoryFileSystem())
+    assert await cluster.store.get(bookie_records.path(cluster, BOOKIE)) is None
+
+
+async def test_a_start_is_not_counted_if_its_bookie_is_removed_at_that_moment(
+    cluster: Cluster, server: MemoryServer
+) -> None:
+    assert isinstance(cluster.store, MemoryStore)
+    removing = await clusters.open_cluster(MemoryStore(server))
+    counting = asyncio.Event()
+
+    def weather(kind: RequestKind) -> Passage:
+        if kind is RequestKind.READ:
+            return Passage()
+        counting.set()
+        return Passage(there_ms=200)
+
+    async def is_refused() -> bool:
+        with pytest.raises(cookie_store.NoCookieError):
+            await start(cluster, MemoryFileSystem())
+        return True
+
+    cluster.store.weather = weather
+    async with asyncio.TaskGroup() as group:
+        refused = group.create_task(is_refused())
+        await counting.wait()
+        await cookie_store.delete(removing, BOOKIE, version=0)
+    assert refused.result()
+    assert await removing.store.get(bookie_records.path(removing, BOOKIE)) is None
+    await removing.store.close()
 
 
 async def test_a_damaged_count_is_refused(cluster: Cluster) -> None:

@@ -23,7 +23,7 @@ journal was set back, the file ``log-end`` in the data folder shows it.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -31,8 +31,9 @@ from zonekeeper.bookie.disk import whole_files
 from zonekeeper.bookie.disk.disks import Disk
 from zonekeeper.bookie.disk.files import FileSystem
 from zonekeeper.bookie.segments import arrivals
-from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.bookies import bookie_records, cookie_store
 from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.formats import checksums
@@ -62,6 +63,10 @@ async def next_boot(
 ) -> int:
     """Count a start on the disks and in the store; raises ``UntrustedDiskError``.
 
+    A start is counted only while the bookie has its cookie; raises ``NoCookieError``. A removal
+    deletes record and cookie together. A start that made the record anew would serve as a stranger,
+    and the record would refuse the empty disk of the next bookie of that name.
+
     ``folders`` are all folders of the bookie by path, the data folder under None; ``journal`` is
     one of them. A number may be skipped, but is never given twice.
     """
@@ -79,12 +84,16 @@ async def next_boot(
                 "was acknowledged since; mount the right one, or empty the folder and use "
                 f"{_replaced(folder)}"
             )
+
+    async def has_cookie() -> Sequence[Check]:
+        return (await cookie_store.check(cluster, bookie),)
+
     # The store's count may be far lower, if the store was restored from an old export.
     number = max(stored, *counts.values())
     while True:
         number += 1
         await disk.run(partial(save_all, files, journal, number))
-        if await bookie_records.count_boot(cluster, bookie, number):
+        if await bookie_records.count_boot(cluster, bookie, number, alongside=has_cookie):
             return number
         number = max(number, (await bookie_records.read(cluster, bookie)).boot_epoch)
 

@@ -28,6 +28,7 @@ from zonekeeper.metadata.cluster.record_store import Checked, Codec
 from zonekeeper.metadata.formats import records, release_formats
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError, UnreadableError
 from zonekeeper.metadata.formats.release_formats import ReleaseFormats
+from zonekeeper.metadata.store import update
 from zonekeeper.metadata.store.store import Check
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import BookieId
@@ -142,7 +143,13 @@ async def read_checked(cluster: Cluster, bookie: BookieId) -> Checked[BookieReco
     return await record_store.read_checked(cluster, path(cluster, bookie), CODEC)
 
 
-async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:
+async def count_boot(
+    cluster: Cluster,
+    bookie: BookieId,
+    number: int,
+    *,
+    alongside: update.Alongside = update.nothing,
+) -> bool:
     """Give a start of a bookie this number; False if this or a higher number was given already.
 
     If an answer was lost, it may have been given to this very start; the number is then not used.
@@ -155,7 +162,7 @@ async def count_boot(cluster: Cluster, bookie: BookieId, number: int) -> bool:
         free = old.boot_epoch < number
         return dataclasses.replace(old, boot_epoch=number) if free else old
 
-    await _change(cluster, bookie, decide)
+    await _change(cluster, bookie, decide, alongside=alongside)
     return free
 
 
@@ -239,10 +246,18 @@ def watch_all(
 
 
 async def _change(
-    cluster: Cluster, bookie: BookieId, decide: Callable[[BookieRecord], BookieRecord]
+    cluster: Cluster,
+    bookie: BookieId,
+    decide: Callable[[BookieRecord], BookieRecord],
+    *,
+    alongside: update.Alongside = update.nothing,
 ) -> BookieRecord:
     after = await record_store.change(
-        cluster, path(cluster, bookie), CODEC, lambda old: decide(old or BookieRecord())
+        cluster,
+        path(cluster, bookie),
+        CODEC,
+        lambda old: decide(old or BookieRecord()),
+        alongside=alongside,
     )
     return after or BookieRecord()
 

@@ -9,7 +9,7 @@ from zonekeeper.metadata.formats.cookies import Cookie
 from zonekeeper.metadata.formats.malformed import stored_at
 from zonekeeper.metadata.store import update
 from zonekeeper.metadata.store.errors import NoNodeError, StoreError
-from zonekeeper.metadata.store.store import Versioned
+from zonekeeper.metadata.store.store import Check, Versioned
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.troubles import Refusal
@@ -43,6 +43,15 @@ async def read(cluster: Cluster, bookie: BookieId) -> StoredCookie | None:
     if node is None:
         return None
     return StoredCookie(cookie=_parse(cluster, bookie, node.value), version=node.version)
+
+
+async def check(cluster: Cluster, bookie: BookieId) -> Check:
+    """Give what lets a transaction pass only while the cookie stands as it does now."""
+    where = cluster.root.cookie(bookie)
+    node = await cluster.store.get(where, sync=True)
+    if node is None:
+        raise NoCookieError(f"{bookie} has no cookie in {cluster}: it was removed, or never there")
+    return Check(path=where, version=node.version)
 
 
 async def create(cluster: Cluster, cookie: Cookie) -> None:

@@ -61,11 +61,14 @@ async def change(
     path: str,
     codec: Codec[Value],
     decide: Callable[[Value | None], Value | None],
+    *,
+    alongside: update.Alongside = update.nothing,
 ) -> Value | None:
     """Change a record as ``decide`` wants (None: absent); give the record afterwards.
 
     ``decide`` is called again if another client was faster or an answer was lost. It must look at
-    the given record, and give it back if nothing is left to do.
+    the given record, and give it back if nothing is left to do. ``alongside`` gives checks that the
+    change hangs on.
     """
 
     def decide_bytes(node: Versioned | None) -> update.Decision:
@@ -77,7 +80,7 @@ async def change(
             return update.Keep()
         return update.Store(records.render(codec.render(after), cluster.instance))
 
-    standing = await update.update(cluster.store, path, decide_bytes)
+    standing = await update.update(cluster.store, path, decide_bytes, alongside=alongside)
     return None if standing is None else _read(cluster, path, codec, standing.value)
 
 
