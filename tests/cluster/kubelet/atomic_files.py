@@ -8,8 +8,8 @@ A process that opens a path sees the old files or the new ones, and never a part
 opens one before the rename and another behind it. Where nothing has changed, nothing is written: a
 file then keeps its inode and its times.
 
-A mount of one file (``subPath``) is of the file that the links lead to when its container starts.
-That file is never written again, so such a mount never changes.
+A mount of one file (``subPath``) is of the file that the links lead to when it is made. That file
+is never written again, so such a mount never changes.
 """
 
 import shutil

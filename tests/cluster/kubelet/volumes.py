@@ -102,8 +102,7 @@ class Volumes:
             if name not in made:
                 volume = next(v for v in self._pod["spec"]["volumes"] if v["name"] == name)
                 made[name] = await self._make(volume, sources)
-            # What a link leads to now: a part of a volume is not mounted anew when that changes.
-            source = (made[name] / mount.get("subPath", "")).resolve()
+            source = made[name] / mount.get("subPath", "")
             if not source.is_file():
                 source.mkdir(parents=True, exist_ok=True)
             mounts.append((str(source), mount["mountPath"], bool(mount.get("readOnly"))))
