@@ -16,7 +16,7 @@ RUNS := $(VENV)/.runs
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help install demo demo-spark java console-pictures test test-long sim flaky kind test-kind interop check format lint types layers proto crds dashboards map lock bench race clean
+.PHONY: help install demo demo-spark java console-pictures test test-long sim flaky rotations kind test-kind interop check format lint types layers proto crds dashboards map lock bench race clean
 
 help: ## say what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ sim: $(INSTALLED) ## run the simulator: make sim SEEDS=100000 FIRST=5000 MINUTES
 flaky: $(INSTALLED) ## run zones, cluster and processes again and again beside load: make flaky ROUNDS=20 LANES="zones cluster" LOAD=2 MINUTES=60
 	@$(BIN)/python -m tests.flaky --workers $(WORKERS) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	  $(if $(LANES),--lanes $(LANES)) $(if $(LOAD),--load $(LOAD)) $(if $(MINUTES),--minutes $(MINUTES))
+
+rotations: $(INSTALLED) ## in the lab, another authority every two seconds under writes: make rotations MINUTES=10
+	ROTATION_MINUTES=$(or $(MINUTES),10) $(BIN)/pytest -s -m "cluster and long" tests/cluster/test_rotations.py
 
 kind: $(INSTALLED) ## a Kubernetes cluster in Docker with zonekeeper and a sample in it
 	@$(BIN)/python -m tests.cluster.on_kind up

@@ -1,19 +1,41 @@
-"""zonekeeper in the lab, as a user installs it: the chart, applied; and resources of its kind."""
+"""zonekeeper in the lab, as a user installs it: the chart, applied; and resources of its kind.
 
+A resource is the sample with a few fields changed. So clusters have TLS, from the operator's own
+authority, unless a test asks for another mode; and a test's client has a certificate as people get
+one.
+"""
+
+import asyncio
+import dataclasses
 import json
-from collections.abc import Callable, Mapping
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
+
+import yaml
 
 from tests.cluster.kubelet.api import Json
 from tests.cluster.lab import Lab
 from tests.cluster.processes import until
 from tests.support.checkout_root import ROOT
+from zonekeeper.client.api import client as clients
+from zonekeeper.client.api.client import Client
+from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.operator.cluster import tls_parts
 from zonekeeper.operator.lead import lease_objects
+from zonekeeper.wire.grpc.tls import TlsFiles
 
 CHART = ROOT / "charts" / "zonekeeper"
 SYSTEM = "zonekeeper-system"
 RELEASE = "zonekeeper"
 ZONES = ("a", "b", "c")
+SAMPLE: Final = ROOT / "manifests" / "samples" / "bookiecluster.yaml"
+#: What a resource says that is to have no certificates.
+PLAINTEXT: Final = {"mode": "Plaintext"}
 
 #: On a machine under load; a cluster that comes up at all does so in a fraction of it.
 READY_SECONDS_MAX = 600.0
@@ -79,22 +101,12 @@ def _stays(lab: Lab, pod: str) -> bool:
 
 
 def resource(name: str, space: str, uri: str, **spec: object) -> Json:
-    """Give a resource of three zones with three bookies each, in plaintext; ``spec`` changes it."""
-    return {
-        "apiVersion": "zonekeeper.io/v1alpha1",
-        "kind": "BookieCluster",
-        "metadata": {"name": name, "namespace": space},
-        "spec": {
-            "image": "zonekeeper:0.1.0",
-            "metadata": {"uri": uri},
-            "zones": [{"name": zone} for zone in ZONES],
-            "bookiesPerZone": 3,
-            "storage": {"size": "1Gi"},
-            "tls": {"mode": "Plaintext"},
-            "network": {"policies": False},
-            **spec,
-        },
-    }
+    """Give the sample under another name and root; ``spec`` changes it."""
+    item: Json = yaml.safe_load(SAMPLE.read_text())
+    item["metadata"] = {"name": name, "namespace": space}
+    # The lab's nodes have no room of gigabytes to give away.
+    item["spec"] |= {"metadata": {"uri": uri}, "storage": {"size": "1Gi"}, **spec}
+    return item
 
 
 class Clusters:
@@ -104,10 +116,50 @@ class Clusters:
         self.lab = lab
         self.space = space
         self.uri = uri
+        self._files: dict[str, TlsFiles] = {}
 
     def apply(self, name: str, *, uri: str | None = None, **spec: object) -> None:
         """Apply a resource; ``spec`` changes it."""
         self.lab.apply([resource(name, self.space, self.uri if uri is None else uri, **spec)])
+
+    @asynccontextmanager
+    async def client(
+        self, name: str = "log", config: ClientConfig | None = None
+    ) -> AsyncIterator[Client]:
+        """Give a client of a cluster with a certificate of its own."""
+        files = await asyncio.to_thread(self.client_files, name)
+        given = dataclasses.replace(config or ClientConfig(), tls=files)
+        async with clients.connect(self.uri, given) as client:
+            yield client
+
+    def client_files(self, name: str = "log") -> TlsFiles:
+        """Give the files of a client; they are made once for a cluster, as people make them."""
+        if name not in self._files:
+            self._files[name] = self.new_client_files(name, "tests")
+        return self._files[name]
+
+    def new_client_files(self, name: str, client: str) -> TlsFiles:
+        """Ask ``zonekeeper operator client-cert`` for the files of a client."""
+        folder = self.lab.folder / "clients" / self.space / name / client
+        self.zonekeeper(
+            *("operator", "client-cert", client, "--cluster", name),
+            *("-n", self.space, "--to", str(folder)),
+        )
+        return tls_files(folder)
+
+    def zonekeeper(self, *words: str, stdin: str | None = None) -> str:
+        """Run a command with the administrator's rights, and give what it says."""
+        done = subprocess.run(
+            [sys.executable, "-m", "zonekeeper.shell", *words],
+            input=stdin,
+            env={**os.environ, "KUBECONFIG": str(self.lab.kubeconfig)},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def get(self, name: str) -> Json:
         """Read a resource; an empty object if it is gone."""
@@ -154,6 +206,7 @@ class Clusters:
     def delete(self, name: str) -> None:
         """Delete a resource and wait until it is gone."""
         self.lab.kubectl("delete", "bookiecluster", name, "-n", self.space, "--timeout=600s")
+        self._files.pop(name, None)  # its authority goes with it
 
     def left(self, *kinds: str) -> list[str]:
         """Name what objects of these kinds are there, as ``kind/name``."""
@@ -183,3 +236,12 @@ class Clusters:
         return "\n".join(
             "\n".join([f"--- {log}", *end]) for log, end in zip(kept, ends, strict=True)
         )
+
+
+def tls_files(folder: Path) -> TlsFiles:
+    """Name the files of a folder as a Secret names them."""
+    return TlsFiles(
+        authority=folder / tls_parts.AUTHORITIES,
+        certificate=folder / tls_parts.CERTIFICATE,
+        key=folder / tls_parts.KEY,
+    )

@@ -5,9 +5,12 @@ but the build cache.
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -86,6 +89,18 @@ class Lab:
     def stop_node(self, name: str) -> None:
         """Take a machine's power: its kubelet and its pods are killed at once."""
         self._kubelets[name].stop(kill=True)
+
+    @contextmanager
+    def frozen_kubelet(self, name: str) -> Iterator[None]:
+        """Cut a machine off from the API while the block runs: its pods go on as they are.
+
+        The API server takes it for lost after some ten seconds.
+        """
+        os.kill(self._kubelets[name].pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._kubelets[name].pid, signal.SIGCONT)
 
     def stop_zone(self, zone: str) -> None:
         """Take the power of every machine of a zone."""

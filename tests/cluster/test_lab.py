@@ -156,3 +156,46 @@ def test_an_image_is_what_the_lab_says_and_a_container_leaves_its_last_words(
     lab.images.put("missing:1", tmp_path)
     until(lambda: container_of(lab, "pulled")["restartCount"] > 0, what="the pull goes well")
     lab.kubectl("delete", "pod", "once", "again", "pulled", "--wait=true")
+
+
+#: A plain server of files: Python's own command asks the DNS for a name first.
+SHOWING = """
+import http.server, os, socketserver
+os.chdir('/shown')
+socketserver.TCPServer(('', 8000), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+def secret(name: str, **texts: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": texts}
+
+
+def test_a_changed_secret_reaches_a_pod_that_runs_and_a_part_of_one_does_not(lab: Lab) -> None:
+    told = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "told"}}
+    lab.apply([secret("own", key="one"), {**told, "data": {"word": "one"}}])
+    sources = [{"secret": {"name": "own"}}, {"configMap": {"name": "told"}}]
+    shown = pod("shown", "none", f'exec python3 -c "{SHOWING}"')
+    shown["spec"]["volumes"] = [
+        {"name": "own", "secret": {"secretName": "own"}},
+        {"name": "all", "projected": {"sources": sources}},
+    ]
+    shown["spec"]["containers"][0]["volumeMounts"] = [
+        {"name": "own", "mountPath": "/shown/own", "readOnly": True},
+        {"name": "all", "mountPath": "/shown/all", "readOnly": True},
+        {"name": "own", "mountPath": "/shown/part", "subPath": "key", "readOnly": True},
+    ]
+    lab.apply([shown])
+
+    def read(path: str) -> str:
+        address = lab.get("pod", "shown")["status"]["podIP"]
+        with urllib.request.urlopen(f"http://{address}:8000/{path}", timeout=60) as answer:
+            return str(answer.read().decode())
+
+    until(lambda: read("own/key") == read("all/key") == "one", what="a pod shows a secret")
+
+    lab.apply([secret("own", key="two"), {**told, "data": {"word": "two"}}])
+    until(lambda: read("own/key") == read("all/key") == "two", what="the secret has changed")
+    until(lambda: read("all/word") == "two", what="the config map has changed")
+    assert read("part") == "one"
+    assert container_of(lab, "shown")["restartCount"] == 0
+    lab.kubectl("delete", "pod", "shown", "--wait=true")

@@ -1,16 +1,12 @@
 """What people are told: why a bookie is not ready, and what a change would do."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
 
 from tests.cluster.installation import ZONES, Clusters, resource
 from tests.cluster.kubelet.api import Json
-from tests.support.checkout_root import ROOT
 
 pytestmark = pytest.mark.cluster
 
@@ -19,20 +15,9 @@ NOWHERE = {"topology.kubernetes.io/zone": "nowhere"}
 
 def plan(clusters: Clusters, name: str, **spec: object) -> Json:
     """Run ``zonekeeper operator plan`` for a change, and give its answer."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "zonekeeper.shell", "operator", "plan"),
-            *("-f", "-", "--output", "json"),
-        ],
-        input=json.dumps(resource(name, clusters.space, clusters.uri, **spec)),
-        env={**os.environ, "KUBECONFIG": str(clusters.lab.control_plane.kubeconfig)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    answer: Json = json.loads(done.stdout)
+    wanted = json.dumps(resource(name, clusters.space, clusters.uri, **spec))
+    words = ("operator", "plan", "-f", "-", "--output", "json")
+    answer: Json = json.loads(clusters.zonekeeper(*words, stdin=wanted))
     return answer
 
 

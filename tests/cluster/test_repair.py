@@ -7,7 +7,6 @@ from typing import Final
 import pytest
 
 from tests.cluster.installation import ZONES, Clusters
-from zonekeeper.client.api import client as clients
 from zonekeeper.placement.base.ids import BookieId, LedgerId
 
 pytestmark = [pytest.mark.cluster, pytest.mark.needs_lab]
@@ -32,10 +31,10 @@ def payload(ledger: int, entry: int) -> bytes:
     return f"{ledger} {entry} ".encode() * 20
 
 
-async def write(uri: str) -> list[LedgerId]:
+async def write(clusters: Clusters) -> list[LedgerId]:
     """Write ledgers, and close them."""
     written = []
-    async with clients.connect(uri) as client:
+    async with clusters.client() as client:
         for _ in range(LEDGERS):
             async with client.create() as writer:
                 for entry in range(ENTRIES):
@@ -44,15 +43,15 @@ async def write(uri: str) -> list[LedgerId]:
     return written
 
 
-async def named(uri: str, ledgers: list[LedgerId]) -> set[BookieId]:
+async def named(clusters: Clusters, ledgers: list[LedgerId]) -> set[BookieId]:
     """Name every bookie that holds an entry of these ledgers, by their metadata."""
-    async with clients.connect(uri) as client:
+    async with clusters.client() as client:
         found = [await client.metadata(ledger) for ledger in ledgers]
     return {bookie for one in found for part in one.fragments for bookie in part.ensemble}
 
 
-async def read_all(uri: str, ledgers: list[LedgerId]) -> None:
-    async with clients.connect(uri) as client:
+async def read_all(clusters: Clusters, ledgers: list[LedgerId]) -> None:
+    async with clusters.client() as client:
         for ledger in ledgers:
             reader = await client.open(ledger)
             entries = [bytes(entry.payload) async for entry in reader.read_entries()]
@@ -78,20 +77,20 @@ def test_the_copies_of_a_bookie_whose_node_is_lost_are_made_again_and_nobody_hel
         f"deployments/log-{zone}-autorecovery" for zone in ZONES
     ]
 
-    ledgers = asyncio.run(write(clusters.uri))
+    ledgers = asyncio.run(write(clusters))
     node = min(clusters.lab.nodes_of("a"), key=lambda name: len(bookies_on(clusters, name)))
     lost = bookies_on(clusters, node)
     assert len(lost) == 1, "the three bookies of zone a stand on two nodes"
-    assert lost <= asyncio.run(named(clusters.uri, ledgers)), "it holds entries"
+    assert lost <= asyncio.run(named(clusters, ledgers)), "it holds entries"
 
     try:
         clusters.lab.stop_node(node)
         clusters.until(
             "log",
-            lambda: lost.isdisjoint(asyncio.run(named(clusters.uri, ledgers))),
+            lambda: lost.isdisjoint(asyncio.run(named(clusters, ledgers))),
             what=f"every copy of {', '.join(lost)} made again",
         )
-        asyncio.run(read_all(clusters.uri, ledgers))
+        asyncio.run(read_all(clusters, ledgers))
     finally:
         clusters.lab.start_node(node)
         clusters.lab.wait_for_nodes([node])

@@ -13,7 +13,6 @@ from kazoo.exceptions import NoNodeError
 
 from tests.cluster.installation import ZONES, Clusters
 from tests.cluster.kubelet.api import Json
-from zonekeeper.client.api import client as clients
 from zonekeeper.placement.base.ids import LedgerId
 
 pytestmark = pytest.mark.cluster
@@ -95,8 +94,8 @@ def bytes_copied(clusters: Clusters) -> float:
 class Writing:
     """Writes ledgers, one after another, until it is told to end."""
 
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters = clusters
         self._ends = False
         self.written: list[LedgerId] = []
 
@@ -104,7 +103,7 @@ class Writing:
         self._ends = True
 
     async def run(self) -> None:
-        async with clients.connect(self._uri) as client:
+        async with self._clusters.client() as client:
             while not self._ends:
                 async with client.create() as writer:
                     for entry in range(ENTRIES_A_LEDGER):
@@ -113,7 +112,7 @@ class Writing:
 
     async def read_all(self) -> None:
         """Read every entry that was acknowledged."""
-        async with clients.connect(self._uri) as client:
+        async with self._clusters.client() as client:
             for ledger in self.written:
                 reader = await client.open(ledger)
                 entries = [bytes(entry.payload) async for entry in reader.read_entries()]
@@ -162,7 +161,7 @@ def test_nine_bookies_are_made_anew_under_writes_unit_by_unit_and_a_bad_change_h
     clusters.wait_for_ready("log")
     clusters.wait("log", "RepairReady", "True")
     before = uids(clusters)
-    writing = Writing(clusters.uri)
+    writing = Writing(clusters)
 
     annotate(clusters, restart="monday")
     samples = asyncio.run(watched(clusters, writing, lambda: is_rolled(clusters, before)))

@@ -12,7 +12,6 @@ import pytest
 from tests.client.patience import PATIENT
 from tests.cluster.installation import ZONES, Clusters
 from tests.cluster.kubelet.api import Json
-from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base.ways import BookieWay
 from zonekeeper.placement.base.ids import LedgerId
@@ -115,12 +114,12 @@ def test_a_roll_that_brings_the_lane_is_passed_over_by_a_client_that_then_uses_i
         written.append(await write(client))
 
     async def played() -> None:
-        async with clients.connect(clusters.uri, OFFERED) as client:
+        async with clusters.client(config=OFFERED) as client:
             written.append(await write(client))
             await roll(client, has_lane=True)
             while await asyncio.to_thread(used_lanes, clusters) != set(BOOKIES):
                 written.append(await write(client))
-            async with clients.connect(clusters.uri, LANE_ALONE) as forced:
+            async with clusters.client(config=LANE_ALONE) as forced:
                 written.append(await write(forced))
                 await check(forced, written[-1])
             await roll(client, has_lane=False)

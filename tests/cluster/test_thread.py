@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pytest
 
 from tests.cluster.installation import Clusters
-from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
 from zonekeeper.placement.base.ids import EntryId, LedgerId
 
@@ -36,9 +35,9 @@ class Written:
     ensembles: int
 
 
-async def write_through_a_stop(uri: str, stop: Callable[[], None]) -> Written:
+async def write_through_a_stop(clusters: Clusters, stop: Callable[[], None]) -> Written:
     """Append while a zone is stopped, until that has changed the ensemble."""
-    async with clients.connect(uri) as client:
+    async with clusters.client() as client:
         async with await client.create() as writer:
             seen = {writer.ensemble}
             stopping: asyncio.Future[None] | None = None
@@ -77,8 +76,8 @@ async def read_back(client: Client, ledger_id: LedgerId) -> int:
     return count
 
 
-async def verify(uri: str, ledger_id: LedgerId) -> int:
-    async with clients.connect(uri) as client:
+async def verify(clusters: Clusters, ledger_id: LedgerId) -> int:
+    async with clusters.client() as client:
         return await read_back(client, ledger_id)
 
 
@@ -90,17 +89,17 @@ def test_every_acknowledged_entry_is_read_back_though_a_zone_was_stopped(
     clusters.wait_for_ready("log")
 
     try:
-        writing = write_through_a_stop(clusters.uri, lambda: clusters.lab.stop_zone("b"))
+        writing = write_through_a_stop(clusters, lambda: clusters.lab.stop_zone("b"))
         written = asyncio.run(writing)
 
         assert written.ensembles > 1, "the writer changed its ensemble"
         clusters.wait_for_counts("log", {"a": 3, "b": 0, "c": 3})
         why = clusters.condition("log", "Ready")["reason"]
         assert why in ("BookiesNotReady", "ZoneDown"), "the zone watch may know by now"
-        assert asyncio.run(verify(clusters.uri, written.ledger_id)) == written.entries >= ENTRIES
+        assert asyncio.run(verify(clusters, written.ledger_id)) == written.entries >= ENTRIES
     finally:
         clusters.lab.start_zone("b")
     clusters.wait_for_ready("log")
     clusters.wait_for_counts("log", {"a": 3, "b": 3, "c": 3})
-    assert asyncio.run(verify(clusters.uri, written.ledger_id)) == written.entries >= ENTRIES
+    assert asyncio.run(verify(clusters, written.ledger_id)) == written.entries >= ENTRIES
     clusters.delete("log")

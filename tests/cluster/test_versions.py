@@ -22,7 +22,6 @@ from tests.support.autorecovery_processes import Metrics
 from tests.zones import load
 from tests.zones.load import Load
 from zonekeeper.bookie.life import own_formats
-from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
 from zonekeeper.metadata.formats import release_formats
 from zonekeeper.metadata.formats.release_formats import FormatRange
@@ -103,14 +102,14 @@ async def appending(client: Client, times: list[float]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def under_writes(uri: str) -> AsyncIterator[tuple[Load, list[float]]]:
+async def under_writes(clusters: Clusters) -> AsyncIterator[tuple[Load, list[float]]]:
     """Write in bursts, and one by one, while the block runs; then read what was acknowledged."""
     times: list[float] = []
-    async with clients.connect(uri) as client:
+    async with clusters.client() as client:
         async with load.under_load(client) as written, alongside(appending(client, times)):
             yield written, times
         assert written.failures == []
-    async with clients.connect(uri) as reader:
+    async with clusters.client() as reader:
         for ledger, acked in written.acked.items():
             await load.check(reader, ledger, acked, recover=True)
 
@@ -162,7 +161,7 @@ def test_three_changes_of_the_image_under_writes_lose_nothing(
     async def played() -> None:
         watch = Watch(clusters)
         async with (
-            under_writes(clusters.uri) as (written, times),
+            under_writes(clusters) as (written, times),
             Api(clusters.lab.control_plane.kubeconfig) as api,
             alongside(watch.run(api)),
         ):

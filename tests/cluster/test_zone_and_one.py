@@ -11,7 +11,6 @@ from tests.cluster.installation import Clusters
 from tests.cluster.processes import until
 from tests.support.checkout_root import ROOT
 from tests.zones import load
-from zonekeeper.client.api import client as clients
 from zonekeeper.placement.base.ids import BookieId
 
 pytestmark = pytest.mark.cluster
@@ -41,7 +40,7 @@ def test_with_six_copies_a_zone_and_one_more_bookie_may_be_away(
 
 
 async def lose_a_zone_and_one_more(clusters: Clusters) -> None:
-    async with clients.connect(clusters.uri) as client, clients.connect(clusters.uri) as other:
+    async with clusters.client() as client, clusters.client() as other:
         abandoned = await other.create()
         await load.append(abandoned, 60)
         await abandoned.flush()

@@ -4,10 +4,11 @@
         --images FILE
 
 Registers the node, keeps its lease and Ready condition, runs the pods bound to it, provisions the
-volumes that the scheduler puts on it, and writes what EndpointSlices say into its pods' /etc/hosts
-in place of DNS. Its death (kill -9) is the machine's: its pods die with it. So it does not die of
-what a busy machine does to it: what failed is told in its log, and done again. It uses the
-administrator's rights: the kubelet is not what is tested here.
+volumes that the scheduler puts on it, brings changed Secrets and ConfigMaps to the volumes of its
+pods, and writes what EndpointSlices say into its pods' /etc/hosts in place of DNS. Its death
+(kill -9) is the machine's: its pods die with it. So it does not die of what a busy machine does to
+it: what failed is told in its log, and done again. It uses the administrator's rights: the kubelet
+is not what is tested here.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import datetime
 import itertools
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,6 +52,8 @@ class Kubelet:
             tasks.create_task(again(self._follow_claims))
             tasks.create_task(again(self._follow_volumes))
             tasks.create_task(again(self._follow_endpoints))
+            for kind in ("secrets", "configmaps"):
+                tasks.create_task(again(partial(self._follow_files, kind)))
 
     async def _register(self) -> None:
         name = self._node.name
@@ -147,6 +151,17 @@ class Kubelet:
         folder = self._node.folder / "volumes"
         async for found in self._api.states("/api/v1/persistentvolumes"):
             await volumes.reclaim(self._api, found, folder)
+
+    async def _follow_files(self, kind: str) -> None:
+        """Tell pods which objects of a kind have changed: they read them again from the API."""
+        before: set[tuple[tuple[str, str], str]] = set()
+        async for found in self._api.states(f"/api/v1/{kind}"):
+            about = [item["metadata"] for item in found.values()]
+            after = {((one["namespace"], one["name"]), one["resourceVersion"]) for one in about}
+            changed = {place for place, _ in before ^ after}
+            before = after
+            for runner in self._pods.values():
+                runner.has_changed(kind, changed)
 
     async def _follow_endpoints(self) -> None:
         async for slices in self._api.states("/apis/discovery.k8s.io/v1/endpointslices"):

@@ -14,6 +14,8 @@ Json = dict[str, Any]
 
 MERGE_PATCH = "application/merge-patch+json"
 RECONNECT_SECONDS = 0.2
+#: An event of a watch is a line: an object may have more than a mebibyte.
+LINE_BYTES_MAX = 8 << 20
 NOT_FOUND = 404
 CONFLICT = 409
 #: In place of a status, where no answer came.
@@ -42,7 +44,9 @@ class Api:
 
     async def __aenter__(self) -> "Api":
         timeout = aiohttp.ClientTimeout(total=None, connect=5)
-        self._session = aiohttp.ClientSession(self.server, timeout=timeout)
+        self._session = aiohttp.ClientSession(
+            self.server, timeout=timeout, read_bufsize=LINE_BYTES_MAX
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:

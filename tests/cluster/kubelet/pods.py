@@ -5,7 +5,7 @@ import base64
 import datetime
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,9 +47,11 @@ class Pod:
         self._node = node
         self.pod = pod
         self.uid: str = pod["metadata"]["uid"]
-        self._path = (
-            f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
-        )
+        self._space: str = pod["metadata"]["namespace"]
+        self._path = f"/api/v1/namespaces/{self._space}/pods/{pod['metadata']['name']}"
+        config_maps, secrets = containers.referenced(pod)
+        #: What its environment and volumes are made of, by the kind's name in paths.
+        self._refers = {"configmaps": config_maps, "secrets": secrets}
         self._folder = node.folder / "pods" / self.uid
         self._deleted = asyncio.Event()
         self._changed = asyncio.Event()
@@ -60,12 +62,21 @@ class Pod:
         self.state.init = [_fresh(c, before) for c in spec.get("initContainers", ())]
         self.state.main = [_fresh(c, before) for c in spec["containers"]]
         self._sandbox: Sandbox | None = None
+        self._volumes = Volumes(api, pod, self._folder)
+        #: Of the volumes: what is read first is written first.
+        self._writing = asyncio.Lock()
+        self._is_stale = asyncio.Event()
 
     def update(self, pod: Json) -> None:
         """Take a newer object of the same pod."""
         self.pod = pod
         if pod["metadata"].get("deletionTimestamp"):
             self._deleted.set()
+
+    def has_changed(self, kind: str, places: Set[tuple[str, str]]) -> None:
+        """Hear which objects of a kind have changed, by namespace and name."""
+        if any((self._space, name) in places for name in self._refers[kind]):
+            self._is_stale.set()
 
     async def run(self) -> None:
         """Run it; returns when it is gone from the API (or, forced, from under us)."""
@@ -74,11 +85,13 @@ class Pod:
         try:
             async with asyncio.TaskGroup() as tasks:
                 publisher = tasks.create_task(self._publish())
+                refresher = tasks.create_task(self._refresh())
                 work = tasks.create_task(self._work())
                 await self._deleted.wait()
                 work.cancel()
                 await self._stop_all()
                 publisher.cancel()
+                refresher.cancel()
             await self._api.delete(self._path, uid=self.uid)
         finally:
             await self._sandbox.close()
@@ -129,12 +142,12 @@ class Pod:
         image = images.found(self._node.images_file, container["image"])
         if image is None:
             raise containers.NoImageError(container["image"])
-        sources = await self._sources()
+        async with self._writing:
+            sources = await self._sources()
+            mounts = await self._volumes.mounts(container, sources)
         base = self._base_env(image)
         env = containers.environment(self._with_address(), container, sources, base)
         command = containers.command(container, env)
-        volumes = Volumes(self._api, self.pod, self._folder, sources)
-        mounts = await volumes.mounts(container)
         mounts.append((str(self._node.hosts_file), "/etc/hosts", True))
         words = self._folder / f"{container['name']}.last-words"
         words.write_bytes(b"")
@@ -163,6 +176,18 @@ class Pod:
         state.end(exit_code, last, now())
         self._changed.set()
         return exit_code
+
+    async def _refresh(self) -> None:
+        """Bring changed objects to the volumes, in place, as often as they change."""
+        while True:
+            await self._is_stale.wait()
+            self._is_stale.clear()
+            try:
+                async with self._writing:
+                    await self._volumes.refresh(await self._sources())
+            except (ApiError, OSError):
+                self._is_stale.set()
+                await asyncio.sleep(RESTART_SECONDS_MIN)
 
     async def _probe(self, container: Json, state: ContainerState, pid: int) -> None:
         if "startupProbe" in container:
@@ -256,10 +281,9 @@ class Pod:
         }
 
     async def _sources(self) -> containers.Sources:
-        config_maps, secrets = containers.referenced(self.pod)
-        base = f"/api/v1/namespaces/{self.pod['metadata']['namespace']}"
+        base = f"/api/v1/namespaces/{self._space}"
         found: dict[str, dict[str, Json]] = {}
-        for kind, names in (("configmaps", config_maps), ("secrets", secrets)):
+        for kind, names in self._refers.items():
             found[kind] = {}
             for name in sorted(names):
                 if (item := await self._api.get(f"{base}/{kind}/{name}")) is not None:

@@ -98,6 +98,20 @@ def test_a_word_is_obeyed_once_and_another_one_again() -> None:
     assert sum(isinstance(step, MakeAuthority) for step in world.steps) == 2
 
 
+def test_words_that_come_faster_than_rotations_end_pile_up_no_authorities() -> None:
+    world = built()
+    for number in range(1_000):
+        world.word = str(number)
+        world.turn()
+        assert world.authority is not None
+        assert len(world.authority.trusted) <= 2
+    assert sum(isinstance(step, MakeAuthority) for step in world.steps) >= 10
+    world.rest()
+    assert world.authority is not None
+    assert world.authority.word == "999"
+    assert world.trusted() == {frozenset(world.issuers())}
+
+
 def test_a_certificate_is_renewed_when_a_third_is_left() -> None:
     world = built()
     assert world.turn(RULES.lifetime_ms * 2 // 3 - units.HOUR_MS) == 0

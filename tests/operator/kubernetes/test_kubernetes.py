@@ -12,6 +12,7 @@ import pytest
 from zonekeeper.operator.kubernetes.api import (
     EVENTS,
     FINALIZER,
+    POLICIES,
     GoneError,
     Json,
     Kubernetes,
@@ -96,6 +97,13 @@ class Contract:
     """The suite; what runs it has a fixture ``place``."""
 
     # ── reading ──
+
+    async def test_an_empty_list_of_a_kind_of_kubernetes_is_not_stored(self, place: Place) -> None:
+        spec = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": []}
+        await place.kubernetes.apply(POLICIES, place.body(kind=POLICIES, spec=spec))
+        del spec["ingress"]
+        assert (await place.get(kind=POLICIES))["spec"] == spec
+        assert (await place.apply(spec={"all": []}))["spec"] == {"all": []}, "a kind of its own"
 
     async def test_what_is_not_there_reads_as_none(self, place: Place) -> None:
         assert await place.kubernetes.get(PROBES, place.space, "x") is None

@@ -9,6 +9,7 @@ import yaml
 from tests.operator.network import resolving
 from tests.operator.network.resolving import Peer
 from tests.operator.resources import NAME, SPACE, resource
+from tests.operator.worlds import World
 from tests.support.checkout_root import ROOT
 from zonekeeper.operator.cluster import desired, owned_objects
 from zonekeeper.operator.cluster.desired import Desired
@@ -165,3 +166,10 @@ def test_a_policy_chooses_the_pods_of_its_own_cluster_alone(part: str) -> None:
             strange[name] = "other"
     other = Peer(name="other", namespace=SPACE, labels=strange)
     assert resolving.may_reach(policies, others()["neighbour"], other, 22)
+
+
+async def test_policies_that_stand_are_not_applied_again() -> None:
+    world = World(network=None)
+    await world.settle()
+    assert len(await world.kubernetes.list(POLICIES, SPACE)) == 3
+    assert (await world.plan()).actions == ()

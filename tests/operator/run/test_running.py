@@ -210,7 +210,9 @@ async def test_a_process_that_stands_by_ends_at_once_when_it_is_told_to() -> Non
     assert holder(api) == "theirs_pod-2_1"
 
 
-@pytest.mark.parametrize(("status", "ends"), [(403, True), (404, True), (0, False), (503, False)])
+@pytest.mark.parametrize(
+    ("status", "ends"), [(403, True), (404, True), (0, False), (429, False), (503, False)]
+)
 async def test_without_rights_it_ends_and_without_an_answer_it_asks_again(
     monkeypatch: pytest.MonkeyPatch, status: int, ends: bool
 ) -> None:

@@ -12,6 +12,7 @@ An authority goes through three states, and another follows it without a failed 
   nothing has changed for ``settle``.
 - No authority is dropped while a certificate that it signed stands in a Secret, nor before nothing
   has changed for ``settle``.
+- Another one is made when only one is left. So asking again and again piles none up.
 
 ``settle`` is counted on a clock that never goes back, from what this process itself has seen. So a
 wall clock that jumps cannot cut it short, and another operator counts anew.
@@ -149,7 +150,7 @@ def decide(
     found = seen.authority
     if found is None or (found.active is None and found.coming is None):
         return (_first(name, found, leaves.values(), rules, moment, now_ms),)
-    if found.coming is None and _is_over(found, rules, moment, now_ms):
+    if not is_under_way(seen) and _is_over(found, rules, moment, now_ms):
         return (_following(name, found, rules, moment, now_ms),)
     is_settled = _is_settled(found, leaves.values())
     issued = tuple(_issued(name, subjects, seen, rules, moment)) if is_settled else ()

@@ -13,6 +13,9 @@ that the resource names. The addresses of the metadata store are not known, only
 to these ports may go to any address. The kubelet's probes come from the node, which a policy does
 not stop.
 
+A direction of ``policyTypes`` without a list denies all. An empty list would say the same, but the
+API server stores none: the policy would never be as it is wanted, and be applied in each turn.
+
 A policy takes effect only where the network of the Kubernetes cluster has a part that enforces it.
 """
 
@@ -77,22 +80,18 @@ def _of_bookies(desired: Desired) -> Json:
 
 def _of_autorecovery(desired: Desired) -> Json:
     to_bookies = {"to": [_pods({CLUSTER_LABEL: desired.name})], "ports": _bookie_ports(desired)}
+    pages = _pages(desired)
     return {
         **_pods({REPAIRS_LABEL: desired.name}),
         "policyTypes": ["Ingress", "Egress"],
-        "ingress": _pages(desired),
+        **({"ingress": pages} if pages else {}),
         "egress": [*_surroundings(desired), to_bookies],
     }
 
 
 def _of_formats(desired: Desired) -> Json:
     """Such a pod prints what its image knows, and speaks to nothing."""
-    return {
-        **_pods({FORMATS_LABEL: desired.name}),
-        "policyTypes": ["Ingress", "Egress"],
-        "ingress": [],
-        "egress": [],
-    }
+    return {**_pods({FORMATS_LABEL: desired.name}), "policyTypes": ["Ingress", "Egress"]}
 
 
 def _pods(labels: Mapping[str, str]) -> Json:

@@ -55,8 +55,8 @@ class MemoryKubernetes(Kubernetes):
         known = self._objects.get(key, {}).get("metadata", {})
         fresh = {"uid": f"uid-{next(self._numbers)}", "generation": 1, "finalizers": []}
         version = {"resourceVersion": str(next(self._numbers))}
-        self._objects[key] = _plain(
-            {**body, "metadata": {**fresh, **_kept(known), **body["metadata"], **version}}
+        self._objects[key] = _stored(
+            kind, {**body, "metadata": {**fresh, **_kept(known), **body["metadata"], **version}}
         )
         return _copied(self._objects[key])
 
@@ -125,7 +125,7 @@ class MemoryKubernetes(Kubernetes):
             known[subresource] = _plain(body[subresource])
         else:
             finalizers = self._finalizers(known["metadata"], meta.get("finalizers", []))
-            _merge(known, _plain(body))
+            _merge(known, _stored(kind, body))
             if known.get("spec") != before.get("spec"):
                 known["metadata"]["generation"] += 1
             self._finalize(key, finalizers)
@@ -209,6 +209,24 @@ def _plain(value: T) -> T:
         return cast(T, {name: _plain(inner) for name, inner in value.items()})
     if isinstance(value, list):
         return cast(T, [_plain(inner) for inner in value])
+    return value
+
+
+def _stored(kind: ObjectKind, body: Json) -> Json:
+    """Give an object as it is stored: of Kubernetes' own kinds no empty list of a spec is."""
+    stored = _plain(body)
+    is_own = "." not in kind.group or kind.group.endswith(".k8s.io")
+    if is_own and "spec" in stored:
+        stored["spec"] = _without_empty_lists(stored["spec"])
+    return stored
+
+
+def _without_empty_lists(value: T) -> T:
+    if isinstance(value, dict):
+        kept = {name: inner for name, inner in value.items() if inner != []}
+        return cast(T, {name: _without_empty_lists(inner) for name, inner in kept.items()})
+    if isinstance(value, list):
+        return cast(T, [_without_empty_lists(inner) for inner in value])
     return value
 
 

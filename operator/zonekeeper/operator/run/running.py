@@ -147,7 +147,9 @@ async def _permitted(kubernetes: Kubernetes, namespaces: tuple[str, ...]) -> Non
                 await kubernetes.list(BOOKIE_CLUSTERS, namespace)
                 break
             except KubernetesError as error:
-                if 0 < error.status < http.HTTPStatus.INTERNAL_SERVER_ERROR:
+                # 429: it has just come to know the definition, and is not ready to serve it.
+                is_busy = error.status == http.HTTPStatus.TOO_MANY_REQUESTS
+                if 0 < error.status < http.HTTPStatus.INTERNAL_SERVER_ERROR and not is_busy:
                     raise
                 _logger.warning("the API server is not there yet: %s", error)
                 await asyncio.sleep(AGAIN_S)
