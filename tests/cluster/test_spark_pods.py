@@ -41,9 +41,16 @@ TOGETHER: Final = 25
 LOST, SPARE = "a-1", "a-0"
 DRIVERS: Final = {"spark.kubernetes.driver.node.selector.kubernetes.io/hostname": "c-0"}
 REPORT: Final = {**DRIVERS, "spark.executor.instances": "1"}
+CLAIM: Final = "spark.kubernetes.driver.volumes.persistentVolumeClaim.checkpoints"
 STREAMED: Final = {
     **DRIVERS,
+    f"{CLAIM}.options.claimName": "copy",
+    f"{CLAIM}.mount.path": "/checkpoints",
     "spark.executor.instances": "3",
+    # Connections to a machine without power do not end by themselves.
+    "spark.executor.heartbeatInterval": "2s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "15000",
+    "spark.network.timeoutInterval": "5s",
     # The first micro-batch is for all three.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
@@ -130,6 +137,12 @@ def wait_for(jobs: SparkJobs, logs: BlockingLogs, stream: Process, portions: int
     assert copied(logs) == wanted
 
 
+def claim(name: str) -> Json:
+    storage = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
+    about = {"name": name, "namespace": SPACE}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": about, "spec": storage}
+
+
 def pods_beside(lab: Lab, node: str) -> list[str]:
     """Name the pods of Spark that are not on a node."""
     found = lab.list("pods", namespace=SPACE, selector="spark-role")
@@ -148,9 +161,10 @@ def test_a_job_and_a_stream_run_in_pods_and_a_lost_node_loses_nothing(
     for name in ("orders", "copied"):
         logs.create(name)
     append(logs, 0)
+    lab.apply([claim("copy")])
     how = ["--metadata", uri, "--log", "orders", "--to", "copied", "--tls", TLS]
     stream = jobs.submit(
-        "copy", STREAM, [*how, "--checkpoint", "/tmp/checkpoint", "--partitions", "6"], STREAMED
+        "copy", STREAM, [*how, "--checkpoint", "/checkpoints/orders", "--partitions", "6"], STREAMED
     )
     files = [("authority", "ca.crt"), ("certificate", "tls.crt"), ("key", "tls.key")]
     tls = [word for name, file in files for word in (f"--tls-{name}", f"{TLS}/{file}")]

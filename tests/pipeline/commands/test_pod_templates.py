@@ -60,6 +60,7 @@ def test_secrets_are_files_that_the_pods_user_reads(name: str) -> None:
     assert volume["secret"] == {
         "secretName": tls_parts.client_name("log", "spark"),
         "defaultMode": 0o440,
+        "optional": True,
     }
     assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
 
