@@ -25,6 +25,8 @@ MANIFESTS: Final = ROOT / "manifests" / "spark"
 USER: Final = "a-person"
 #: The compiler's second stage costs a short program more than it gives.
 _JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: What begins the settings of the variables of drivers and of executors.
+ENVIRONMENTS: Final = ("spark.kubernetes.driverEnv", "spark.executorEnv")
 #: So much of the end of a log stands in an error.
 LOG_CHARS: Final = 4_000
 CREATED: Final = 201
@@ -69,6 +71,7 @@ class SparkJobs:
         self.lab = lab
         self._folder = lab.folder / "spark"
         self._folder.mkdir(exist_ok=True)
+        self._kubeconfig = self._folder / "kubeconfig"
         lab.images.put(IMAGE, Path(os.path.realpath(sys.prefix)))
 
     def install(self) -> None:
@@ -92,13 +95,16 @@ class SparkJobs:
             one["metadata"]["namespace"] = SPACE
         self.lab.apply(objects)
         token = self.lab.kubectl("create", "token", USER, "-n", SPACE, "--duration=1h")
-        (self._folder / "token").write_text(token.strip())
+        config = json.loads(self.lab.kubeconfig.read_text("utf-8"))
+        config["users"][0]["user"] = {"token": token.strip()}
+        self._kubeconfig.write_text(json.dumps(config))
 
     def submit(
         self, name: str, program: Path, words: Sequence[str], settings: Mapping[str, str]
     ) -> Process:
         """Call spark-submit; its process ends with the application."""
         plane = self.lab.control_plane
+        java = {name: os.environ[name] for name in ("JAVA_HOME",) if os.environ.get(name)}
         every = {
             "spark.kubernetes.namespace": SPACE,
             "spark.kubernetes.container.image": IMAGE,
@@ -108,23 +114,21 @@ class SparkJobs:
             "spark.kubernetes.driver.pod.name": f"{name}-driver",
             # There is no DNS, and no address of the API server's Service.
             "spark.kubernetes.driver.master": plane.url,
-            "spark.kubernetes.authenticate.submission.oauthTokenFile": str(self._folder / "token"),
-            "spark.kubernetes.authenticate.submission.caCertFile": str(
-                plane.identities.authority.pair.certificate
-            ),
             "spark.driver.memory": "512m",
             "spark.executor.memory": "512m",
             "spark.driver.extraJavaOptions": _JAVA,
             "spark.executor.extraJavaOptions": _JAVA,
             "spark.ui.enabled": "false",
             "spark.executorEnv.ZONEKEEPER_LOG_LEVEL": "info",
+            # The host's programs are the image's.
+            **{f"{side}.{name}": home for name, home in java.items() for side in ENVIRONMENTS},
             **settings,
         }
-        home = Path(pyspark.__file__).parent
+        spark = Path(pyspark.__file__).parent
         return Process(
             f"submit-{name}",
             [
-                home / "bin" / "spark-submit",
+                spark / "bin" / "spark-submit",
                 *("--master", f"k8s://{plane.url}", "--deploy-mode", "cluster", "--name", name),
                 *(word for item in every.items() for word in ("--conf", "=".join(item))),
                 f"local://{program}",
@@ -134,10 +138,11 @@ class SparkJobs:
             env={
                 "PATH": os.environ["PATH"],
                 "HOME": str(self._folder),
-                "SPARK_HOME": str(home),
+                "KUBECONFIG": str(self._kubeconfig),
+                "SPARK_HOME": str(spark),
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_SUBMIT_OPTS": _JAVA,
-                **{name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ},
+                **java,
             },
         )
 
@@ -173,13 +178,8 @@ class SparkJobs:
 
     def kubectl_of_user(self, *words: str) -> str:
         """Run kubectl as the account that submits; the lab's kubelet has no logs to give."""
-        plane = self.lab.control_plane
         return self.lab.kubectl(
-            *("--kubeconfig=/dev/null", f"--server={plane.url}", "-n", SPACE),
-            f"--certificate-authority={plane.identities.authority.pair.certificate}",
-            f"--token={(self._folder / 'token').read_text()}",
-            *words,
-            check=False,
+            f"--kubeconfig={self._kubeconfig}", "-n", SPACE, *words, check=False
         )
 
     def ends(self, name: str) -> str:
