@@ -25,6 +25,8 @@ MANIFESTS: Final = ROOT / "manifests" / "spark"
 USER: Final = "a-person"
 #: The compiler's second stage costs a short program more than it gives.
 _JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: The label of all pods of an application, with its id.
+APPLICATION: Final = "spark-app-selector"
 #: What begins the settings of the variables of drivers and of executors.
 ENVIRONMENTS: Final = ("spark.kubernetes.driverEnv", "spark.executorEnv")
 #: So much of the end of a log stands in an error.
@@ -152,8 +154,8 @@ class SparkJobs:
 
     def executors(self, name: str) -> list[Json]:
         """Give the pods of an application's executors that run and are not to be deleted."""
-        label = "spark-app-selector"
-        own = f"{label}={self.driver(name)['metadata']['labels'][label]},spark-role=executor"
+        own = self.driver(name)["metadata"]["labels"][APPLICATION]
+        own = f"{APPLICATION}={own},spark-role=executor"
         return [
             one
             for one in self.lab.list("pods", namespace=SPACE, selector=own)
@@ -165,6 +167,13 @@ class SparkJobs:
         uid = pod["metadata"]["uid"]
         files = sorted(self.lab.folder.glob(f"nodes/*/pods/{uid}/*.log"))
         return "".join(file.read_text(errors="replace") for file in files)
+
+    def zones_told(self, name: str) -> set[str]:
+        """Give the zones that the environment of an application's executors has named."""
+        own = self.driver(name)["metadata"]["labels"][APPLICATION]
+        specs = map(Path.read_text, self.lab.folder.glob("nodes/*/pods/*/executor.json"))
+        every = (json.loads(spec)["env"] for spec in specs)
+        return {env["ZONEKEEPER_ZONE"] for env in every if env["SPARK_APPLICATION_ID"] == own}
 
     def process_of(self, executor: Json) -> int:
         """Give the id of the process of an executor."""

@@ -40,7 +40,13 @@ TOGETHER: Final = 25
 #: The node that is lost, and the other one of its zone.
 LOST, SPARE = "a-1", "a-0"
 DRIVERS: Final = {"spark.kubernetes.driver.node.selector.kubernetes.io/hostname": "c-0"}
-REPORT: Final = {**DRIVERS, "spark.executor.instances": "1"}
+#: As before Kubernetes 1.35: all executors in one zone, of which they are told.
+REPORT: Final = {
+    **DRIVERS,
+    "spark.executor.instances": "1",
+    "spark.kubernetes.executor.node.selector.topology.kubernetes.io/zone": "b",
+    "spark.executorEnv.ZONEKEEPER_ZONE": "b",
+}
 CLAIM: Final = "spark.kubernetes.driver.volumes.persistentVolumeClaim.checkpoints"
 STREAMED: Final = {
     **DRIVERS,
@@ -191,6 +197,7 @@ def test_a_job_and_a_stream_run_in_pods_and_a_lost_node_loses_nothing(
     assert exit_code(jobs.driver("report")) == 1, jobs.ends("report")
     assert report.exit_code == 0, "spark-submit says nothing of it"
     assert "losses that would make entries unreadable" in jobs.log_of(jobs.driver("report"))
+    assert jobs.zones_told("report") == {"b"}
     jobs.kubectl_of_user("logs", "report-driver")
     jobs.kubectl_of_user("delete", "pod", "copy-driver", "report-driver")
     until(lambda: not stream.running, what="spark-submit hears of the end of the stream")
