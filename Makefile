@@ -124,12 +124,15 @@ dashboards: $(INSTALLED) ## write the dashboard and the alert rules again, for t
 map: $(INSTALLED) ## draw the map of components and rooms again (docs/map.md, docs/map.svg)
 	$(BIN)/python -m tests.repo.drawn.make
 
-lock: $(INSTALLED) ## resolve requirements.lock, and the parts of it that image and demo have, again from pyproject.toml
+lock: $(INSTALLED) ## resolve requirements.lock, and the parts of it that images and demo have, again from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra bookie --extra operator --extra shell \
 	  --constraint requirements.lock --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements.image.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra pipeline \
+	  --constraint requirements.lock --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --output-file requirements.spark.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra bookie --extra shell --group editable \
 	  --constraint requirements.lock --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements.demo.lock pyproject.toml

@@ -21,6 +21,8 @@ SERVICE_NETWORK = "10.96.0.0/16"
 FIRST_SERVICE_ADDRESS = "10.96.0.1"
 ISSUER = "https://kubernetes.default.svc"
 READY_SECONDS_MAX = 300.0
+#: The calls of this namespace's service accounts to the API server are written down.
+AUDITED = "spark"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +109,15 @@ class ControlPlane:
         )
         etcd.until(lambda: urllib.request.urlopen(f"{client}/health").status == 200, what="etcd")
 
+    @property
+    def audit(self) -> Path:
+        """The file where each call of ``AUDITED`` stands as an object of JSON, in a line."""
+        return self._folder / "audit.log"
+
     def _start_api_server(self) -> Process:
         who = self.identities
+        policy = self._folder / "audit-policy.json"
+        policy.write_text(json.dumps(_audit_policy()))
         return self._start(
             "kube-apiserver",
             f"--etcd-servers=http://127.0.0.1:{ETCD_PORT}",
@@ -120,6 +129,8 @@ class ControlPlane:
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
+            f"--audit-policy-file={policy}",
+            f"--audit-log-path={self.audit}",
             f"--client-ca-file={who.authority.pair.certificate}",
             f"--tls-cert-file={who.server.certificate}",
             f"--tls-private-key-file={who.server.key}",
@@ -188,6 +199,14 @@ class ControlPlane:
     def _get(self, path: str) -> bytes:
         with urllib.request.urlopen(self.url + path, context=self.tls(), timeout=5) as answer:
             return bytes(answer.read())
+
+
+def _audit_policy() -> dict[str, object]:
+    """Write calls down when they begin to be answered: a watch goes on for long."""
+    accounts = [f"system:serviceaccounts:{AUDITED}"]
+    rules = [{"level": "Metadata", "userGroups": accounts}, {"level": "None"}]
+    kind = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
+    return {**kind, "rules": rules, "omitStages": ["RequestReceived", "Panic"]}
 
 
 def _component_flags(kubeconfig: Path) -> list[str]:

@@ -64,6 +64,11 @@ class Process:
     def running(self) -> bool:
         return self._popen.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """How it has ended; None: it has not, as far as was looked."""
+        return self._popen.returncode
+
     def until(self, condition: Callable[[], object], *, what: str, seconds: float = 300.0) -> None:
         """Wait for a condition; a process that ended meanwhile is told at once, with its log."""
 

@@ -1,4 +1,4 @@
-"""What the Dockerfile makes, made without Docker: its first stage, line by line, in a folder.
+"""What a Dockerfile makes, made without Docker: its first stage, line by line, in a folder.
 
 The installing is the Dockerfile's own. Two things differ: the folder stands in the place of
 ``/opt/zonekeeper``, and the wheel is built with what is pinned here, not with the newest there is.
@@ -14,33 +14,35 @@ from tests.support.checkout_root import ROOT
 
 #: What the image has where this makes a folder.
 PLACE = "/opt/zonekeeper"
+#: The image of all but Spark, and that of Spark.
+ONE, SPARK = "Dockerfile", "Dockerfile.spark"
 
 
-def dockerfile() -> str:
-    """Give the Dockerfile, each instruction in one line."""
-    return (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", "")
+def dockerfile(name: str = ONE) -> str:
+    """Give a Dockerfile, each instruction in one line."""
+    return (ROOT / name).read_text("utf-8").replace("\\\n", "")
 
 
-def build_steps() -> list[str]:
+def build_steps(name: str = ONE) -> list[str]:
     """Give the commands of the image's first stage, each in one line."""
-    stage = dockerfile().split("\nFROM ")[1]
+    stage = dockerfile(name).split("\nFROM ")[1]
     return [" ".join(step.split()) for step in re.findall(r"^RUN (.+)$", stage, re.MULTILINE)]
 
 
-def environment() -> dict[str, str]:
+def environment(name: str = ONE) -> dict[str, str]:
     """Give the variables that the image sets, as the Dockerfile spells them."""
-    last = dockerfile().split("\nFROM ")[-1]
+    last = dockerfile(name).split("\nFROM ")[-1]
     pairs = [
         pair for line in re.findall(r"^ENV (.+)$", last, re.MULTILINE) for pair in line.split()
     ]
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-def made(folder: Path) -> Path:
+def made(folder: Path, name: str = ONE) -> Path:
     """Do what the first stage does; give what stands for ``/opt/zonekeeper``."""
     source, target, wheels = checkout.copy_to(folder / "source"), folder / "opt", folder / "w"
     pip = [sys.executable, "-m", "pip"]
-    for step in build_steps():
+    for step in build_steps(name):
         here = step.replace(PLACE, str(target)).replace("/wheels", str(wheels))
         here = re.sub(r"(^|&& )python ", rf"\1{sys.executable} ", here)
         here = re.sub(r"(^|&& )pip ", rf"\1{' '.join(pip)} ", here).replace("--no-cache-dir ", "")

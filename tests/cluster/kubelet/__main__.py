@@ -40,6 +40,7 @@ class Kubelet:
         self._zone = zone
         self._number = number
         self._pods: dict[str, Pod] = {}
+        self._slices: dict[str, Json] = {}
         #: One after the other: what still knows a pod that is gone does not meet another one.
         self._addresses = itertools.cycle(self._range())
 
@@ -119,6 +120,7 @@ class Kubelet:
                     runner = Pod(self._api, self._node, pod, self._address(pod))
                     runner.update(pod)
                     self._pods[uid] = runner
+                    self._write_hosts()
                     tasks.create_task(self._run(runner))
                 elif pod["metadata"].get("deletionTimestamp"):
                     meta = pod["metadata"]
@@ -165,7 +167,13 @@ class Kubelet:
 
     async def _follow_endpoints(self) -> None:
         async for slices in self._api.states("/apis/discovery.k8s.io/v1/endpointslices"):
-            self._node.hosts_file.write_text(hosts_of(slices))
+            self._slices = slices
+            self._write_hosts()
+
+    def _write_hosts(self) -> None:
+        """Write the hosts file of all pods of the node; a pod knows its own name by it, too."""
+        own = {f"{pod.state.address} {pod.hostname}\n" for pod in self._pods.values()}
+        self._node.hosts_file.write_text(hosts_of(self._slices) + "".join(sorted(own)))
 
 
 async def again(work: Callable[[], Awaitable[None]]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypedDict
 
 CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
 DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -31,6 +32,7 @@ class Spec(TypedDict):
     command: list[str]
     env: dict[str, str]
     cwd: str
+    hostname: str
     log: str
 
 
@@ -43,6 +45,7 @@ def main() -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     _enter(libc, spec["network"])
+    _name(libc, spec["hostname"])
     root = _make_root(spec)
     os.chroot(root)
     os.chdir(spec["cwd"])
@@ -56,6 +59,13 @@ def _enter(libc: ctypes.CDLL, network: str) -> None:
         if result != 0:
             raise OSError(ctypes.get_errno(), "cannot enter the pod's namespaces")
     os.close(handle)
+
+
+def _name(libc: ctypes.CDLL, hostname: str) -> None:
+    """Give the container a host name of its own, as its processes ask for it."""
+    name = hostname.encode()
+    if libc.unshare(CLONE_NEWUTS) != 0 or libc.sethostname(name, len(name)) != 0:
+        raise OSError(ctypes.get_errno(), "cannot name the container's host")
 
 
 def _make_root(spec: Spec) -> str:

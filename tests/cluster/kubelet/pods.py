@@ -19,6 +19,8 @@ from tests.cluster.kubelet.volumes import Volumes
 RESTART_SECONDS_MIN = 0.25
 RESTART_SECONDS_MAX = 8.0
 GRACE_SECONDS = 30
+#: The kernel takes no longer name of a host; a kubelet cuts that of a pod.
+HOSTNAME_MAX = 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class Pod:
         self.pod = pod
         self.uid: str = pod["metadata"]["uid"]
         self._space: str = pod["metadata"]["namespace"]
+        self.hostname: str = pod["metadata"]["name"][:HOSTNAME_MAX]
         self._path = f"/api/v1/namespaces/{self._space}/pods/{pod['metadata']['name']}"
         config_maps, secrets = containers.referenced(pod)
         #: What its environment and volumes are made of, by the kind's name in paths.
@@ -254,6 +257,7 @@ class Pod:
 
     async def _publish(self) -> None:
         while True:
+            self._changed.clear()  # what changes while the API server is told is told next
             status = self.state.as_status(self.pod.get("status", {}), now())
             if status != self._published:
                 try:
@@ -262,7 +266,6 @@ class Pod:
                 except (ApiError, OSError):
                     await asyncio.sleep(RESTART_SECONDS_MIN)
                     continue
-            self._changed.clear()
             await self._changed.wait()
 
     def _with_address(self) -> Json:
@@ -274,7 +277,7 @@ class Pod:
         return {
             "PATH": f"{image / 'bin'}:{os.environ['PATH']}",
             "HOME": "/tmp",
-            "HOSTNAME": self.pod["metadata"]["name"],
+            "HOSTNAME": self.hostname,
             "KUBERNETES_SERVICE_HOST": self._node.api_address,
             "KUBERNETES_SERVICE_PORT": str(self._node.api_port),
             "PYTHONUNBUFFERED": "1",

@@ -83,6 +83,7 @@ class Sandbox:
             "command": command,
             "env": dict(env),
             "cwd": cwd,
+            "hostname": env["HOSTNAME"],
             "log": str(self.log(name)),
         }
         file = await asyncio.to_thread(self._write, name, scratch, json.dumps(spec))

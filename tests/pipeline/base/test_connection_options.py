@@ -75,12 +75,26 @@ def test_files_of_tls_are_given_all_or_none() -> None:
         "/crt",
         "/key",
     ]
-    assert whole.config().tls == whole.tls
     said = refused(metadata=URI, tlsAuthority="/ca", tlsKey="/key")
     assert said == (
         "tlsCertificate: not given: is required: authority, certificate and key make TLS only "
         "together; give all three, or none"
     )
+
+
+def test_files_of_tls_are_on_this_machine_or_named(tmp_path: Path) -> None:
+    """A Secret that is missing, or mounted elsewhere, is no riddle."""
+    files = {"tlsAuthority": "ca.crt", "tlsCertificate": "tls.crt", "tlsKey": "tls.key"}
+    made = given(metadata=URI, **{name: str(tmp_path / file) for name, file in files.items()})
+    for role, file in zip(("authority", "certificate", "key"), files.values(), strict=True):
+        with pytest.raises(BadSecretFileError) as said:
+            made.config()
+        assert str(said.value) == (
+            f"{tmp_path / file}, the TLS file of the {role}, cannot be read on this machine: "
+            "No such file or directory; the file must be on the driver and on every executor"
+        )
+        (tmp_path / file).touch()
+    assert made.config().tls == made.tls
 
 
 def test_a_zone_is_the_client_s() -> None:

@@ -11,8 +11,8 @@ from py4j.protocol import Py4JNetworkError
 
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.pipeline.base.java_runtime import NoJava
 from zonekeeper.pipeline.jobs import command_line
-from zonekeeper.pipeline.jobs.command_line import BadCommandError
 
 
 def ended(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
@@ -87,7 +87,7 @@ def test_without_java_the_command_says_so(
 
 
 def test_java_is_needed_only_by_a_process_that_starts_it(tmp_path: Path) -> None:
-    with pytest.raises(BadCommandError, match="no bin/java in it"):
+    with pytest.raises(NoJava, match="no bin/java in it"):
         command_line.check_java({"JAVA_HOME": str(tmp_path)})
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch()

@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
+from zonekeeper.pipeline.base.connection_options import BadSecretFileError
 from zonekeeper.pipeline.planning import job_options
 from zonekeeper.pipeline.planning.job_options import EVERY_JOB, OF_READING, PRICES
 from zonekeeper.placement.base.fields import InvalidFieldsError
@@ -40,8 +41,10 @@ def test_each_option_is_read() -> None:
     found = job_options.parse(given, EVERY_JOB + OF_READING)
     assert (found.wanted, found.ledgers_per_task) == ((7, 900), 12)
     assert (found.bytes_per_second, found.at_once, found.unwatched) == (10 << 20, 4, True)
-    assert found.config.tls is not None
-    assert str(found.config.tls.key) == "/k"
+    assert found.tls is not None
+    assert str(found.tls.key) == "/k"
+    with pytest.raises(BadSecretFileError, match="/a, the TLS file of the authority, cannot"):
+        _ = found.config
     assert job_options.parse({**METADATA, "ledgers": "7"}, EVERY_JOB).wanted == (7, 7)
     unlimited = job_options.parse({**METADATA, "bytes-per-second": "0"}, OF_READING + EVERY_JOB)
     assert unlimited.bytes_per_second == 0

@@ -73,7 +73,7 @@ class ConnectionOptions:
 
     def config(self) -> ClientConfig:
         """Read the files on this machine, and give a client's settings."""
-        return ClientConfig(zone=self.zone, tls=self.tls, password=self._password())
+        return ClientConfig(zone=self.zone, tls=readable(self.tls), password=self._password())
 
     def _password(self) -> bytes:
         if self.password_file is None:
@@ -82,11 +82,7 @@ class ConnectionOptions:
             with Path(self.password_file).open("rb") as file:
                 found = file.read(PASSWORD_BYTES_MAX + 1)
         except OSError as error:
-            raise BadSecretFileError(
-                f"passwordFile: {self.password_file} cannot be read on this machine: "
-                f"{error.strerror or type(error).__name__}; the file must be on the driver and on "
-                "every executor"
-            ) from error
+            raise _unreadable(f"passwordFile: {self.password_file}", error) from error
         found = found.removesuffix(b"\n").removesuffix(b"\r")
         if not 0 < len(found) <= PASSWORD_BYTES_MAX:
             size = "empty" if not found else f"larger than {PASSWORD_BYTES_MAX} bytes"
@@ -95,6 +91,25 @@ class ConnectionOptions:
                 "leave the option out"
             )
         return found
+
+
+def readable(files: TlsFiles | None) -> TlsFiles | None:
+    """Give the names of TLS files that this machine has; raises ``BadSecretFileError``."""
+    if files is not None:
+        for name in ("authority", "certificate", "key"):
+            path: Path = getattr(files, name)
+            try:
+                path.open("rb").close()
+            except OSError as error:
+                raise _unreadable(f"{path}, the TLS file of the {name},", error) from error
+    return files
+
+
+def _unreadable(which: str, error: OSError) -> BadSecretFileError:
+    return BadSecretFileError(
+        f"{which} cannot be read on this machine: {error.strerror or type(error).__name__}; the "
+        "file must be on the driver and on every executor"
+    )
 
 
 def given(texts: OptionTexts) -> ConnectionOptions:

@@ -34,6 +34,7 @@ from zonekeeper.client.base.errors import ClientEnded
 from zonekeeper.log.api import blocking as blocking_logs
 from zonekeeper.log.api import log_client
 from zonekeeper.log.api.log_client import LogClient
+from zonekeeper.pipeline.base import worker_log
 from zonekeeper.placement.base.troubles import Trouble
 
 #: A worker that is asked for more ends the client that was not asked for the longest.
@@ -151,6 +152,7 @@ atexit.register(_KEPT.close)
 
 def kept(metadata: str, config: ClientConfig | None = None) -> KeptClient:
     """Give this worker's client for a metadata address, with both faces; do not close it."""
+    worker_log.set_up(os.environ)
     return _KEPT.get(metadata, config)
 
 

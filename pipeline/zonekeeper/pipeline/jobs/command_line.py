@@ -15,14 +15,12 @@ is then not known to be well.
 import argparse
 import os
 import re
-import shutil
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
 
 from py4j.protocol import Py4JError
@@ -31,7 +29,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from zonekeeper.pipeline.base import one_line, option_texts
+from zonekeeper.pipeline.base import java_runtime, one_line, option_texts
 from zonekeeper.pipeline.jobs import (
     copy_jobs,
     placement_audit,
@@ -333,18 +331,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def check_java(environment: Mapping[str, str]) -> None:
-    """Raise ``BadCommandError`` if this process would have to start Java, and there is none."""
-    if "PYSPARK_GATEWAY_PORT" in environment or "SPARK_REMOTE" in environment:
-        return
-    home = environment.get("JAVA_HOME")
-    if home and not (Path(home) / "bin" / "java").exists():
-        raise BadCommandError(
-            f"JAVA_HOME is {home}, and there is no bin/java in it: Spark 4 needs Java 17 or later"
-        )
-    if not home and shutil.which("java", path=environment.get("PATH", "")) is None:
-        raise BadCommandError(
-            "there is no java on the PATH, and JAVA_HOME is not set: Spark 4 needs Java 17 or later"
-        )
+    """Raise ``NoJava`` if this process would have to start Java, and there is none."""
+    if "PYSPARK_GATEWAY_PORT" not in environment and "SPARK_REMOTE" not in environment:
+        java_runtime.found(environment)
 
 
 def _session(name: str, master: str | None, log_level: str) -> SparkSession:

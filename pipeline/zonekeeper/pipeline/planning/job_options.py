@@ -117,7 +117,7 @@ class JobOptions:
     @property
     def config(self) -> ClientConfig:
         """The settings of the clients that the job's workers use."""
-        return ClientConfig(tls=self.tls)
+        return ClientConfig(tls=connection_options.readable(self.tls))
 
 
 def of_python(name: str) -> str:

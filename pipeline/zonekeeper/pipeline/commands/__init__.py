@@ -1,0 +1,1 @@
+"""What a container of Spark on Kubernetes runs: the driver, an executor, or a command."""
