@@ -33,6 +33,11 @@ _NAME_RULE: Final = {
     "message": f"{desired.CLUSTER_NAME_RULE}; choose another name",
     "fieldPath": ".metadata.name",
 }
+#: What becomes of a volume may change; the volume may not.
+_SAME_VOLUMES: Final = " && ".join(
+    f"self.spec.storage.?{field}.orValue('') == oldSelf.spec.storage.?{field}.orValue('')"
+    for field in ("size", "className", "journal.?size", "journal.?className")
+)
 #: What a built cluster must keep: the condition, the field, and the message if it changes.
 _CHANGES: Final = (
     (
@@ -42,7 +47,7 @@ _CHANGES: Final = (
         "it was",
     ),
     (
-        "self.spec.storage == oldSelf.spec.storage",
+        _SAME_VOLUMES,
         ".spec.storage",
         "cannot change once the cluster is built: its volumes are there; set it to what it was",
     ),
