@@ -33,6 +33,7 @@ from zonekeeper.operator.plan.scaling.scale_memory import (
     NotedClaim,
     ScaleMemory,
 )
+from zonekeeper.operator.roll import memory
 from zonekeeper.operator.roll.rolling import RollProgress
 from zonekeeper.operator.roots.roots import RootFound
 from zonekeeper.operator.sight.observed import Observed
@@ -152,7 +153,7 @@ class _ScaleDown:
         bookie = next((one for one in self._steps if not self._has_order(one)), None)
         if bookie is None:
             return self._found(kept, is_done=not self._steps and not self._runs)
-        if not self._roll.is_done or self._roll.moves:
+        if self._is_rolling():
             why = "the roll goes first: see the condition Rolling"
             waiting = Waiting(Predicate.REMOVAL_WAITS, f"{bookie} is the next to go; {why}")
             return self._found(kept, waiting=waiting, yields=True)
@@ -182,6 +183,11 @@ class _ScaleDown:
             yields=yields,
             is_done=is_done,
         )
+
+    def _is_rolling(self) -> bool:
+        """Has the roll something to do, or is a step noted that has not ended?"""
+        is_noted = memory.read(self._observed.status).step is not None
+        return is_noted or not self._roll.is_done or bool(self._roll.moves)
 
     # orders
 
