@@ -66,7 +66,9 @@ async def until(writing: Writing, is_over: Callable[[], bool]) -> None:
 
     async def look() -> None:
         try:
-            while not await asyncio.to_thread(is_over):
+            while True:
+                if await asyncio.to_thread(is_over):
+                    return
                 await asyncio.sleep(SAMPLE_SECONDS)
         finally:
             writing.end()

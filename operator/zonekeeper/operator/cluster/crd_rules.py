@@ -35,8 +35,15 @@ _NAME_RULE: Final = {
 }
 #: What becomes of a volume may change; the volume may not.
 _SAME_VOLUMES: Final = " && ".join(
-    f"self.spec.storage.?{field}.orValue('') == oldSelf.spec.storage.?{field}.orValue('')"
-    for field in ("size", "className", "journal.?size", "journal.?className")
+    (
+        "self.spec.storage.size == oldSelf.spec.storage.size",
+        *(
+            f"has(self.spec.storage.{field}) == has(oldSelf.spec.storage.{field}) && "
+            f"(!has(self.spec.storage.{field}) || "
+            f"self.spec.storage.{field} == oldSelf.spec.storage.{field})"
+            for field in ("className", "journal")
+        ),
+    )
 )
 #: What a built cluster must keep: the condition, the field, and the message if it changes.
 _CHANGES: Final = (
