@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from tests.operator.scaling.removing_world import GoneWatch, RemovingWorld
+from tests.operator.scaling.removing_world import KEPT, GoneWatch, RemovingWorld
 from zonekeeper.metadata.store.errors import StoreUnavailableError
 from zonekeeper.metadata.store.store import MetadataStore, SessionId, Write, Written
 from zonekeeper.metadata.stores.memory import MemoryStore
@@ -24,7 +24,6 @@ OFFSETS = [pytest.param(one, marks=() if one % 3 == 0 else pytest.mark.long) for
 LOSES_EVERY = 5
 DEATHS_MIN = 4
 DEATHS_MAX = 100
-KEPT = {f"log-{zone}-{number}" for zone in "abc" for number in range(2)}
 ALL = {f"log-{zone}-{number}" for zone in "abc" for number in range(3)}
 DELETE = {"size": "1Gi", "onScaleDown": "Delete"}
 

@@ -47,14 +47,14 @@ _STUCK: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Give:
+class GiveOrder:
     """Give the order to remove this bookie."""
 
     bookie: BookieId
 
 
 @dataclass(frozen=True, slots=True)
-class TakeBack:
+class ReturnOrder:
     """Take this very order back."""
 
     bookie: BookieId
@@ -76,7 +76,7 @@ class LabelClaim:
     bookie: BookieId
 
 
-ScaleMove: TypeAlias = Give | TakeBack | DropClaim | LabelClaim
+ScaleMove: TypeAlias = GiveOrder | ReturnOrder | DropClaim | LabelClaim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ class _ScaleDown:
             why = "\n".join((f"{bookie} is the next to go, and waits:", *gates))
             return self._found(kept, waiting=Waiting(Predicate.REMOVAL_WAITS, why))
         kept.append(self._noted(bookie))
-        return self._found(kept, moves=[Give(bookie)])
+        return self._found(kept, moves=[GiveOrder(bookie)])
 
     def _found(
         self,
@@ -194,7 +194,7 @@ class _ScaleDown:
     def _has_order(self, bookie: BookieId) -> bool:
         return leaving.is_to_remove(self._root.orders.get(bookie))
 
-    def _back(self) -> Iterator[TakeBack]:
+    def _back(self) -> Iterator[ReturnOrder]:
         """Take back what this resource ordered about bookies that it asks for."""
         for bookie, order in sorted(self._root.orders.items()):
             if (
@@ -203,7 +203,7 @@ class _ScaleDown:
                 and leaving.is_ours(order, self._observed)
                 and leaving.is_asked_for(self._desired, bookie)
             ):
-                yield TakeBack(bookie, order.token)
+                yield ReturnOrder(bookie, order.token)
 
     def _under_way(self) -> Waiting | None:
         """Say what the orders that stand wait for; None: the next bookie may get its order.
@@ -278,9 +278,9 @@ def told_of(moves: Iterable[ScaleMove]) -> str:
 
 def _done(move: ScaleMove) -> str:
     match move:
-        case Give(bookie):
+        case GiveOrder(bookie):
             return f"the order to remove {bookie} is given"
-        case TakeBack(bookie):
+        case ReturnOrder(bookie):
             return f"the order to remove {bookie} is taken back"
         case DropClaim(claim):
             return f"the volume {claim.name} is removed"
