@@ -66,6 +66,10 @@ class RemovingWorld(World):
 
     async def controllers(self) -> None:
         await super().controllers()
+        await self.carry_out()
+
+    async def carry_out(self) -> None:
+        """Do one step of each order, as autorecovery processes do."""
         if self.is_repaired:
             with suppress(clusters.NotAClusterError):
                 async with cluster_of(self) as cluster:

@@ -1,8 +1,10 @@
 """Fewer bookies by an edit: emptied one after the other, stopped, forgotten; or taken back."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.operator.resources import SPACE
+from tests.operator.resources import KEY, SPACE
 from tests.operator.roll import rolling_world
 from tests.operator.roll.rolling_world import cluster_of
 from tests.operator.scaling import removing_world
@@ -16,11 +18,14 @@ from tests.operator.scaling.removing_world import (
 )
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.formats import ledger_paths
+from zonekeeper.metadata.store.store import MetadataStore
+from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.operator.cluster import crd
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, CLAIMS, LEFT_LABEL, PODS, Json
 from zonekeeper.operator.plan.scaling import leaving
 from zonekeeper.operator.roots.roots import RootFound
+from zonekeeper.operator.run.reconciling import Reconciler
 from zonekeeper.placement.base.ids import BookieId
 
 GOING = ["log-a-2", "log-b-2", "log-c-2"]
@@ -375,6 +380,58 @@ async def test_notes_that_are_lost_delete_no_volume() -> None:
     await world.settle()
 
     assert {*await world.claims()} == KEPT | {"log-a-2"}
+
+
+class TornStore(MemoryStore):
+    """A store in which a bookie is forgotten just before the cookies are read, or just after."""
+
+    def __init__(self, world: RemovingWorld, root: str, *, is_before: bool) -> None:
+        super().__init__(world.server, root=root)
+        self._world = world
+        self._is_before = is_before
+
+    async def children(self, path: str, *, sync: bool = False) -> tuple[str, ...] | None:
+        is_meant = path.endswith("/cookies")
+        if is_meant and self._is_before:
+            await self._forget()
+        found = await super().children(path, sync=sync)
+        if is_meant and not self._is_before:
+            await self._forget()
+        return found
+
+    async def _forget(self) -> None:
+        self._world.is_repaired = True
+        await self._world.carry_out()
+        self._world.is_repaired = False
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+async def test_a_bookie_that_is_forgotten_in_the_midst_of_a_look_keeps_its_note(
+    *, is_before: bool
+) -> None:
+    world = await built(storage={"size": "1Gi", "onScaleDown": "Delete"})
+    await world.change(bookiesPerZone=2)
+    while (await world.replicas())["a"] == 3:
+        await world.controllers()
+        await world.turn()
+    world.is_repaired = False
+    await world.controllers()  # the bookie is registered no more, and is not forgotten
+    assert "log-a-2" in await world.cookies()
+
+    async def torn(address: str) -> MetadataStore:
+        return TornStore(world, world.root_of(address), is_before=is_before)
+
+    await world.reconciler.close()
+    world.reconciler = Reconciler(replace(world.surroundings(), opener=torn), KEY)
+    while "log-a-2" in await world.cookies():
+        await world.turn()
+    assert [one["bookie"] for one in (await world.scaling())["leaving"]] == ["log-a-2"]
+    world.is_repaired = True
+    await world.reconciler.close()
+    world.reconciler = world.new_operator()
+    await world.settle()
+
+    assert {*await world.claims()} == KEPT
 
 
 async def test_a_claim_that_was_made_anew_is_not_the_one_that_was_noted() -> None:

@@ -150,7 +150,7 @@ def unsettled(observed: Observed) -> Iterator[BookieId]:
     """
     root = own_root(observed)
     for one in scale_memory.read(observed.status).leaving:
-        if root is None or (one.bookie not in root.locations and one.bookie not in root.orders):
+        if root is None or one.bookie not in root.locations:
             yield one.bookie
 
 

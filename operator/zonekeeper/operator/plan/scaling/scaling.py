@@ -253,16 +253,24 @@ class _ScaleDown:
         left = [claim for claim in one.claims if self._is_unsettled(claim)]
         if not left:
             return [], ""
-        if any(pod.name == one.bookie for pod in self._observed.pods):
-            return [], f"{one.bookie} was removed, and its pod is not gone yet"
-        if one.bookie in self._root.registered:
-            return [], f"{one.bookie} was removed, and is still registered"
-        if one.bookie not in self._observed.holdings.empty:
-            return [], f"{one.bookie} was removed, and the ledgers are listed once more"
+        if (lacks := self._lacks(one.bookie)) is not None:
+            return [], f"{one.bookie} was removed, and {lacks}"
         deletes = self._desired.on_scale_down is OnScaleDown.DELETE
         if deletes:
             return [DropClaim(claim) for claim in left], ""
         return [LabelClaim(claim, one.bookie) for claim in left], ""
+
+    def _lacks(self, bookie: BookieId) -> str | None:
+        """Say what its volumes wait for after a bookie was removed; None: nothing."""
+        if bookie in self._root.orders:
+            return "its order is still there"
+        if any(pod.name == bookie for pod in self._observed.pods):
+            return "its pod is not gone yet"
+        if bookie in self._root.registered:
+            return "it is still registered"
+        if bookie not in self._observed.holdings.empty:
+            return "the ledgers are listed once more"
+        return None
 
     def _is_unsettled(self, claim: NotedClaim) -> bool:
         found = self._observed.claims.get(claim.name)
