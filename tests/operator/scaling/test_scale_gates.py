@@ -8,7 +8,9 @@ from tests.operator.roll import rolling_world, test_gates
 from tests.operator.roll.rolling_world import cluster_of
 from tests.operator.scaling.removing_world import KEPT, RemovingWorld, built, scaled
 from tests.operator.worlds import World
+from zonekeeper.metadata.formats import service_info
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata, LedgerState
+from zonekeeper.metadata.formats.service_info import PublishedRoom, ServiceInfo
 from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import BookieId, EntryId
@@ -33,13 +35,14 @@ async def write_closed(world: RemovingWorld, number: int, mebibytes: int) -> Non
         await ledgers.create(cluster, ledger)
 
 
-@pytest.mark.parametrize(("mebibytes", "fits"), [(600, True), (615, False)])
+#: Two volumes of 1024 MiB with 614 MiB on each, and 102.4 MiB to stay free, take 615.2 MiB more.
+@pytest.mark.parametrize(("mebibytes", "fits"), [(614, True), (615, False)])
 async def test_without_room_on_the_volumes_that_are_left_no_bookie_goes_and_the_numbers_are_told(
     mebibytes: int, *, fits: bool
 ) -> None:
     world = RemovingWorld()
     await world.settle()
-    for number in range(3):  # two volumes of 1024 MiB take 1843 MiB, if a tenth stays free
+    for number in range(3):
         await write_closed(world, number, mebibytes)
 
     await world.change(bookiesPerZone=2)
@@ -49,8 +52,37 @@ async def test_without_room_on_the_volumes_that_are_left_no_bookie_goes_and_the_
     if not fits:
         assert await scaled(world) == ("False", "RemovalWaits")
         said = await world.message("Scaled")
-        assert f"no room in zone a: its bookies hold {3 * mebibytes << 20} bytes" in said
-        assert f"2 volumes of 1Gi take {(2 << 30) * 9 // 10} bytes" in said
+        assert f"no room in zone a: log-a-2 holds {mebibytes << 20} bytes" in said
+        free = 2 * ((1024 - mebibytes << 20) - (1 << 30) // 10)
+        assert f"the 2 other bookies of the zone have {free} bytes free" in said
+
+
+@pytest.mark.parametrize(("disk", "fits"), [(None, True), ("0123456789abcdef", False)])
+async def test_the_room_that_bookies_publish_counts_and_a_disk_that_they_share_counts_once(
+    disk: str | None, *, fits: bool
+) -> None:
+    world = RemovingWorld()
+    await world.settle()
+    await write_closed(world, 2, 1_000)
+    for name in sorted(world.registered):
+        await publish(
+            world, name, PublishedRoom(free_bytes=700 << 20, total_bytes=1 << 40, disk=disk)
+        )
+
+    await world.change(bookiesPerZone=2)
+    await world.settle()
+
+    assert (await world.cookies() == KEPT) is fits
+    if not fits:
+        assert "have 0 bytes free" in await world.message("Scaled")
+
+
+async def publish(world: RemovingWorld, name: str, room: PublishedRoom) -> None:
+    """Let a bookie say its room."""
+    async with cluster_of(world) as cluster:
+        path = cluster.root.writable(BookieId(name))
+        info = ServiceInfo(endpoints=()).with_room(room)
+        await cluster.store.put(path, service_info.render(info), version=0)
 
 
 async def test_a_ledger_that_would_be_at_risk_without_the_bookie_holds_its_order() -> None:
