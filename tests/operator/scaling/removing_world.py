@@ -295,11 +295,13 @@ def plan_of(scaling: Json) -> Sequence[str]:
     return found
 
 
-async def give(world: RemovingWorld, bookie: str, *, by: str) -> None:
-    """Let a person give the order to remove a bookie."""
+async def give(
+    world: RemovingWorld, bookie: str, *, by: str, kind: OrderKind = OrderKind.REMOVE
+) -> None:
+    """Let a person give an order about a bookie."""
     async with cluster_of(world) as cluster:
         word = OrderWord(at_ms=1, by=by, reason="a bad disk")
-        asked = AskedOrder(kind=OrderKind.REMOVE, bookie=BookieId(bookie), word=word)
+        asked = AskedOrder(kind=kind, bookie=BookieId(bookie), word=word)
         told = Chronicle(cluster, by=by, chance=random.Random(1), wall_ms=lambda: 1)
         await giving.give(cluster, asked, "77", told)
 

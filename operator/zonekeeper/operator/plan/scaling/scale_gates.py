@@ -39,19 +39,20 @@ def waits(
     zone = next(one for one in sets if one.made["metadata"]["name"] == leaving.set_of(bookie))
     domains = RoundRobin(upgrade_domains=desired.policy.placement.upgrade_domains)
     unit = order.unit_of(bookie, zone.zone, domains)
-    ground = RollGround(desired=desired, observed=_without_record(observed, bookie), sets=sets)
+    ground = RollGround(desired=desired, observed=_without_records(desired, observed), sets=sets)
     for one in gating.waits(ground, Step(unit=unit, bookies=(bookie,))):
         if one.gate not in _OF_ROLL:
             yield f"{one.gate}: {one.what}; {one.runbook}"
     yield from _room(desired, observed, zone.zone, bookie)
 
 
-def _without_record(observed: Observed, bookie: BookieId) -> Observed:
-    """Leave out the record of the bookie that is to go: a person may drain it already."""
+def _without_records(desired: Desired, observed: Observed) -> Observed:
+    """Leave out the records of bookies that are to go: a person may drain them already."""
     root = observed.root
     if not isinstance(root, RootFound) or root.work is None:
         return observed
-    others = {name: one for name, one in root.work.records.items() if name != bookie}
+    going = leaving.beyond(desired, observed, root)
+    others = {name: one for name, one in root.work.records.items() if name not in going}
     return replace(observed, root=replace(root, work=replace(root.work, records=others)))
 
 
