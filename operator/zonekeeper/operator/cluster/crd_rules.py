@@ -33,6 +33,18 @@ _NAME_RULE: Final = {
     "message": f"{desired.CLUSTER_NAME_RULE}; choose another name",
     "fieldPath": ".metadata.name",
 }
+#: What becomes of a volume may change; the volume may not.
+_SAME_VOLUMES: Final = " && ".join(
+    (
+        "self.spec.storage.size == oldSelf.spec.storage.size",
+        *(
+            f"has(self.spec.storage.{field}) == has(oldSelf.spec.storage.{field}) && "
+            f"(!has(self.spec.storage.{field}) || "
+            f"self.spec.storage.{field} == oldSelf.spec.storage.{field})"
+            for field in ("className", "journal")
+        ),
+    )
+)
 #: What a built cluster must keep: the condition, the field, and the message if it changes.
 _CHANGES: Final = (
     (
@@ -42,7 +54,7 @@ _CHANGES: Final = (
         "it was",
     ),
     (
-        "self.spec.storage == oldSelf.spec.storage",
+        _SAME_VOLUMES,
         ".spec.storage",
         "cannot change once the cluster is built: its volumes are there; set it to what it was",
     ),

@@ -36,6 +36,8 @@ class Type(enum.StrEnum):
     ROLLING = "Rolling"
     #: Bookies, autorecovery and clients speak TLS.
     SECURE = "Secure"
+    #: No more bookies run than are asked for.
+    SCALED = "Scaled"
     #: Each bookie stands where its name and its cookie say.
     LOCATIONS_VERIFIED = "LocationsVerified"
     #: Zones are watched, and lost copies are made again.
@@ -83,6 +85,7 @@ _COUNTING: Final = frozenset(
         Type.REPAIR_READY,
         Type.UP_TO_DATE,
         Type.ROLLING,
+        Type.SCALED,
         Type.LOCATIONS_VERIFIED,
         Type.SECURE,
         Type.RELEASED,

@@ -22,6 +22,7 @@ from zonekeeper.operator.kubernetes.api import (
     CLAIMS,
     FINALIZER,
     INSTANCE_LABEL,
+    LEFT_LABEL,
     Json,
     Kubernetes,
 )
@@ -34,11 +35,13 @@ from zonekeeper.operator.plan.plans import (
     InitialiseRoot,
     LiftMaintenance,
     MarkClaim,
+    OrderRemoval,
     PublishPolicy,
     Release,
     RemoveObject,
     RemoveRoot,
     RenewMaintenance,
+    TakeRemovalBack,
 )
 from zonekeeper.operator.roots.roots import Roots
 from zonekeeper.placement.base.troubles import Trouble
@@ -82,6 +85,8 @@ class Actor:
             case MarkClaim():
                 named = {"name": action.name, "namespace": meta["namespace"], "uid": action.uid}
                 label = {INSTANCE_LABEL: action.instance}
+                if action.left_by is not None:
+                    label |= {LEFT_LABEL: action.left_by}
                 await self._kubernetes.apply(CLAIMS, {"metadata": {**named, "labels": label}})
             case RemoveObject():
                 await self._kubernetes.delete(
@@ -89,7 +94,13 @@ class Actor:
                 )
             case RemoveRoot():
                 await self._root.remove(address, instance=action.instance)
-            case DeclareMaintenance() | RenewMaintenance() | LiftMaintenance():
+            case (
+                DeclareMaintenance()
+                | RenewMaintenance()
+                | LiftMaintenance()
+                | OrderRemoval()
+                | TakeRemovalBack()
+            ):
                 await self._plan_work(action, address)
             case (
                 MakeAuthority()
@@ -103,7 +114,13 @@ class Actor:
                 assert_never(action)
 
     async def _plan_work(
-        self, action: DeclareMaintenance | RenewMaintenance | LiftMaintenance, address: str
+        self,
+        action: DeclareMaintenance
+        | RenewMaintenance
+        | LiftMaintenance
+        | OrderRemoval
+        | TakeRemovalBack,
+        address: str,
     ) -> None:
         match action:
             case DeclareMaintenance():
@@ -114,6 +131,22 @@ class Actor:
                 await self._root.renew(address, action.declared, instance=action.instance)
             case LiftMaintenance():
                 await self._root.lift(address, action.declared, instance=action.instance)
+            case OrderRemoval():
+                await self._root.order_removal(
+                    address,
+                    action.bookie,
+                    instance=action.instance,
+                    owner=action.owner,
+                    reason=action.reason,
+                )
+            case TakeRemovalBack():
+                await self._root.take_removal_back(
+                    address,
+                    action.bookie,
+                    action.token,
+                    instance=action.instance,
+                    owner=action.owner,
+                )
             case _:
                 assert_never(action)
 

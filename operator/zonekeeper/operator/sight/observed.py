@@ -16,6 +16,7 @@ from zonekeeper.operator.kubernetes.api import (
     DEPLOYMENTS,
     FINALIZER,
     INSTANCE_LABEL,
+    LEFT_LABEL,
     POLICIES,
     REVISION_LABEL,
     STATEFUL_SETS,
@@ -77,6 +78,8 @@ class VolumeClaim:
     uid: str
     #: The instance whose data the volume holds; None: the claim lacks the label.
     instance: str | None
+    #: Its bookie was removed, and the volume was left.
+    is_left: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +226,10 @@ def _repairer(item: Json, cluster: str) -> RepairPod | None:
 def claim(item: Json) -> VolumeClaim:
     """Read the claim of a volume."""
     meta = item["metadata"]
-    return VolumeClaim(uid=meta["uid"], instance=meta.get("labels", {}).get(INSTANCE_LABEL))
+    labels = meta.get("labels", {})
+    return VolumeClaim(
+        uid=meta["uid"], instance=labels.get(INSTANCE_LABEL), is_left=LEFT_LABEL in labels
+    )
 
 
 def pod(item: Json) -> Pod:

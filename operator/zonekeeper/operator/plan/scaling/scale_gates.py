@@ -1,0 +1,97 @@
+"""What a scale-down waits for before the next bookie gets its order. Pure.
+
+The gates are those of the roll, asked for the bookie that is to go: all other bookies are there and
+take writes, nothing is marked for repair, no zone is held or down, the zone watch has looked since
+the last change, and no ledger would be at risk if the bookie died while it is emptied. Beside them
+its zone must have room for what it holds. What is not known does not hold.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from zonekeeper.metadata.formats.service_info import PublishedRoom
+from zonekeeper.operator.cluster import quantities
+from zonekeeper.operator.cluster.desired import Desired
+from zonekeeper.operator.plan.scaling import leaving
+from zonekeeper.operator.roll import gating, order
+from zonekeeper.operator.roll.gates import RollGate
+from zonekeeper.operator.roll.gating import RollGround
+from zonekeeper.operator.roll.order import Step, ZoneSet
+from zonekeeper.operator.roots.roots import RootFound
+from zonekeeper.operator.sight.observed import Observed
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.upgrade_domains import RoundRobin
+
+#: This share of each volume that is left must stay free.
+RESERVE: Final = Fraction(1, 10)
+#: They are about the roll itself.
+_OF_ROLL: Final = (RollGate.PAUSED, RollGate.BAKING)
+
+
+def waits(
+    desired: Desired, observed: Observed, sets: tuple[ZoneSet, ...], bookie: BookieId
+) -> Iterator[str]:
+    """Give everything that the next order waits for, in words; nothing: it may be given."""
+    if desired.scale_down_paused:
+        yield "spec.scaleDown.paused is true: no further bookie is emptied until it is false"
+    zone = next(one for one in sets if one.made["metadata"]["name"] == leaving.set_of(bookie))
+    domains = RoundRobin(upgrade_domains=desired.policy.placement.upgrade_domains)
+    unit = order.unit_of(bookie, zone.zone, domains)
+    ground = RollGround(desired=desired, observed=_without_records(desired, observed), sets=sets)
+    for one in gating.waits(ground, Step(unit=unit, bookies=(bookie,))):
+        if one.gate not in _OF_ROLL:
+            yield f"{one.gate}: {one.what}; {one.runbook}"
+    yield from _room(desired, observed, zone.zone, bookie)
+
+
+def _without_records(desired: Desired, observed: Observed) -> Observed:
+    """Leave out the records of bookies that are to go: a person may drain them already."""
+    root = observed.root
+    if not isinstance(root, RootFound) or root.work is None:
+        return observed
+    going = leaving.beyond(desired, observed, root)
+    others = {name: one for name, one in root.work.records.items() if name not in going}
+    return replace(observed, root=replace(root, work=replace(root.work, records=others)))
+
+
+def _room(desired: Desired, observed: Observed, zone: ZoneName, bookie: BookieId) -> Iterator[str]:
+    """Ask the zone for room: the copies of the bookie that is to go stay in it.
+
+    The payload of closed ledgers counts; of open ones the length is not known yet. The others say
+    their room in their registrations. Where one of them does not, their volumes are counted, and
+    what they hold.
+    """
+    sight, root = observed.ledgers, observed.root
+    if sight is None or not isinstance(root, RootFound) or root.work is None:
+        return  # a gate waits for the same listing, and for the root
+    held = sight.kinds.held_bytes
+    takes = root.registered - root.read_only - {bookie}
+    others = [one for one, at in root.locations.items() if at and at.zone == zone and one in takes]
+    needed, reserve = held.get(bookie, 0), _reserve(desired)
+    rooms = root.work.rooms
+    if all(one in rooms for one in others):
+        free = sum(max(0, _own(rooms[one], rooms.values()) - reserve) for one in others)
+    else:
+        volume = int(quantities.value(desired.storage_size) or 0)
+        free = sum(max(0, volume - reserve - held.get(one, 0)) for one in others)
+    if needed > free:
+        yield (
+            f"no room in zone {zone}: {bookie} holds {needed} bytes of closed ledgers, and the "
+            f"{len(others)} other bookies of the zone have {free} bytes free if a tenth of a "
+            "volume stays free on each; set spec.bookiesPerZone to what it was, or delete ledgers"
+        )
+
+
+def _reserve(desired: Desired) -> int:
+    return int((quantities.value(desired.storage_size) or 0) * RESERVE.numerator) // (
+        RESERVE.denominator
+    )
+
+
+def _own(room: PublishedRoom, rooms: Iterable[PublishedRoom]) -> int:
+    """Give a bookie's part of the free room of its disk, which others may share."""
+    if room.disk is None:
+        return room.free_bytes
+    return room.free_bytes // sum(one.disk == room.disk for one in rooms)
