@@ -102,7 +102,7 @@ RESOURCES: Final[tuple[tuple[Json, tuple[Json, ...]], ...]] = (
     (_rolling(halted=True), (LEGAL,)),
     (_resource(built=True, onDelete="Delete", held=True), (LEGAL,)),
     (_resource(built=True, held=True), (LEGAL,)),
-    (_resource(built=True, storage={"size": "9Gi"}), (LEGAL,)),
+    (_resource(built=True, storage={"size": "512Mi"}), (LEGAL,)),
     (_resource(built=True, paused=True), (LEGAL,)),
     (_resource(built=True, onDelete="Delete", paused=True, held=True, leaving=True), (LEGAL,)),
     (_resource(built=False, **REFUSED), ()),
@@ -201,9 +201,11 @@ def _pods() -> tuple[Pod, ...]:
     )
 
 
-def _claims(instance: str | None) -> dict[str, VolumeClaim]:
+def _claims(instance: str | None, capacity: str = "1Gi") -> dict[str, VolumeClaim]:
     return {
-        owned_objects.claim_name(bookie): VolumeClaim(uid=f"uid-{bookie}", instance=instance)
+        owned_objects.claim_name(bookie): VolumeClaim(
+            uid=f"uid-{bookie}", instance=instance, size="1Gi", capacity=capacity
+        )
         for bookie in BOOKIES
     }
 
@@ -269,6 +271,7 @@ def _surroundings() -> Iterator[Json]:
     yield well | {"nodes": NodeSight(permitted=False)}
     yield well | {"nodes": _seen(nodes | {"node-b": {}})}
     yield well | {"failures": ("Apply: quota",)}
+    yield well | {"claims": _claims(INSTANCE, capacity="512Mi")}
     yield well | {"watched": watched(held=True)}
     yield well | {"watched": WatchSight(since_ms=0)}
     yield well | {"watched": WatchSight(since_ms=0, now_ms=3_600_000)}

@@ -245,6 +245,16 @@ def be_unready(item: Json) -> None:
     set_ready(item, ready=False)
 
 
+def have_room(capacity: str) -> Callable[[Json], None]:
+    """Let a claim that asks for 1Gi have so much."""
+
+    def bind(item: Json) -> None:
+        item["spec"] = {"resources": {"requests": {"storage": "1Gi"}}}
+        item["status"] = {"phase": "Bound", "capacity": {"storage": capacity}}
+
+    return bind
+
+
 #: What a kubelet says of a container in trouble; the scheduler speaks in a condition.
 WAITING_REASONS = {
     TroubleKind.IMAGE_PULL: "ImagePullBackOff",
@@ -331,6 +341,11 @@ KEEPING = (
         predicate=P.BOOKIES_NOT_READY,
         begin=changing(PODS, "log-a-1", be_unready),
         end=changing(PODS, "log-a-1", be_ready),
+    ),
+    Trouble(
+        predicate=P.VOLUMES_GROWING,
+        begin=changing(CLAIMS, "data-log-a-1", have_room("512Mi")),
+        end=changing(CLAIMS, "data-log-a-1", have_room("1Gi")),
     ),
     Trouble(
         predicate=P.HALTED,

@@ -41,13 +41,14 @@ _DESCRIPTIONS: Final = {
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
     "onDelete": "On deletion Retain keeps volumes and metadata, Delete removes them.",
     "paused": "The operator looks and writes the status, and does nothing else for this cluster.",
-    "storage": "The volumes of each bookie. They cannot change once the cluster is built.",
+    "storage": "The volumes of each bookie. Once the cluster is built they may grow; nothing else "
+    "of them can change.",
     "storage.className": "The storage class of the volumes.",
     "storage.journal": "A volume of its own for each bookie's arrival segments, which are written "
     "and synced at once. It can be had only when the cluster is built.",
     "storage.journal.className": "The storage class of the journal volumes.",
-    "storage.journal.size": "The size of each bookie's journal volume.",
-    "storage.size": "The size of each bookie's volume.",
+    "storage.journal.size": "The size of each bookie's journal volume. It may grow.",
+    "storage.size": "The size of each bookie's volume. It may grow.",
     "update": "How a changed image or another change of the pods reaches the bookies.",
     "podUser": "Of the pods of bookies and of autorecovery: Fixed runs them as one user, which is "
     "always the same; Platform names no user, and the platform chooses one, as OpenShift does.",

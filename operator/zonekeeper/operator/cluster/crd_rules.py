@@ -33,6 +33,17 @@ _NAME_RULE: Final = {
     "message": f"{desired.CLUSTER_NAME_RULE}; choose another name",
     "fieldPath": ".metadata.name",
 }
+_VOLUMES_STAY: Final = (
+    "cannot change once the cluster is built: its volumes are there; set it to what it was"
+)
+_BOTH_JOURNALS: Final = "(has(self.spec.storage.journal) && has(oldSelf.spec.storage.journal))"
+
+
+def _larger(size: str, before: str) -> str:
+    """Give the rule that a size is not smaller than it was."""
+    return f"quantity({size}).compareTo(quantity({before})) >= 0"
+
+
 #: What a built cluster must keep: the condition, the field, and the message if it changes.
 _CHANGES: Final = (
     (
@@ -42,9 +53,31 @@ _CHANGES: Final = (
         "it was",
     ),
     (
-        "self.spec.storage == oldSelf.spec.storage",
-        ".spec.storage",
-        "cannot change once the cluster is built: its volumes are there; set it to what it was",
+        _larger("self.spec.storage.size", "oldSelf.spec.storage.size"),
+        ".spec.storage.size",
+        volumes.NO_SHRINKING,
+    ),
+    (
+        "self.spec.storage.?className == oldSelf.spec.storage.?className",
+        ".spec.storage.className",
+        _VOLUMES_STAY,
+    ),
+    (
+        "has(self.spec.storage.journal) == has(oldSelf.spec.storage.journal)",
+        ".spec.storage.journal",
+        _VOLUMES_STAY,
+    ),
+    (
+        f"!{_BOTH_JOURNALS} || "
+        + _larger("self.spec.storage.journal.size", "oldSelf.spec.storage.journal.size"),
+        ".spec.storage.journal.size",
+        volumes.NO_SHRINKING,
+    ),
+    (
+        f"!{_BOTH_JOURNALS} || self.spec.storage.journal.?className == "
+        "oldSelf.spec.storage.journal.?className",
+        ".spec.storage.journal.className",
+        _VOLUMES_STAY,
     ),
     (
         f"{_DOMAINS.format('self')} == {_DOMAINS.format('oldSelf')}",

@@ -106,6 +106,13 @@ POLICIES: Final = ObjectKind(
 CERTIFICATES: Final = ObjectKind(
     group="cert-manager.io", version="v1", plural="certificates", name="Certificate"
 )
+STORAGE_CLASSES: Final = ObjectKind(
+    group="storage.k8s.io",
+    version="v1",
+    plural="storageclasses",
+    name="StorageClass",
+    namespaced=False,
+)
 EVENTS: Final = ObjectKind(group="", version="v1", plural="events", name="Event")
 LEASES: Final = ObjectKind(group="coordination.k8s.io", version="v1", plural="leases", name="Lease")
 
@@ -171,8 +178,13 @@ class Kubernetes(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def delete(self, kind: ObjectKind, namespace: str, name: str, *, uid: str) -> None:
-        """Delete this very object and what it owns; if it is gone already, that counts as done."""
+    async def delete(
+        self, kind: ObjectKind, namespace: str, name: str, *, uid: str, orphans: bool = False
+    ) -> None:
+        """Delete this very object and what it owns; if it is gone already, that counts as done.
+
+        With ``orphans`` what it owns stays, without this owner. The object is there until then.
+        """
 
     @abc.abstractmethod
     async def close(self) -> None:

@@ -36,6 +36,8 @@ class Type(enum.StrEnum):
     ROLLING = "Rolling"
     #: Bookies, autorecovery and clients speak TLS.
     SECURE = "Secure"
+    #: Each bookie's volumes are there, and as large as is asked for.
+    VOLUMES_READY = "VolumesReady"
     #: Each bookie stands where its name and its cookie say.
     LOCATIONS_VERIFIED = "LocationsVerified"
     #: Zones are watched, and lost copies are made again.
@@ -84,6 +86,7 @@ _COUNTING: Final = frozenset(
         Type.UP_TO_DATE,
         Type.ROLLING,
         Type.LOCATIONS_VERIFIED,
+        Type.VOLUMES_READY,
         Type.SECURE,
         Type.RELEASED,
     }

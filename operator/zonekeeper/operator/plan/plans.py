@@ -53,6 +53,18 @@ class MarkClaim:
     name: str
     uid: str
     instance: str
+    #: The size that the claim asks for: an apply that does not name it would take it back.
+    size: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowClaim:
+    """Let this very claim ask for a larger volume; its label is said again, so that it stays."""
+
+    name: str
+    uid: str
+    instance: str
+    size: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +72,14 @@ class RemoveObject:
     """Delete this very object."""
 
     kind: ObjectKind
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveSetAlone:
+    """Delete this very StatefulSet; its pods stay, and run on."""
+
     name: str
     uid: str
 
@@ -103,7 +123,9 @@ Action: TypeAlias = (
     | PublishPolicy
     | Apply
     | MarkClaim
+    | GrowClaim
     | RemoveObject
+    | RemoveSetAlone
     | RemoveRoot
     | DeclareMaintenance
     | RenewMaintenance

@@ -55,6 +55,8 @@ class Predicate(enum.StrEnum):
     HALTED = "Halted"
     #: Kubernetes has not looked at the newest template yet.
     NOT_OBSERVED = "NotObserved"
+    #: Volumes do not have the size that is asked for yet.
+    VOLUMES_GROWING = "VolumesGrowing"
     #: A bookie stands elsewhere than its zone or its cookie says.
     MISPLACED = "Misplaced"
     #: A bookie has no cookie yet that says where it stands.

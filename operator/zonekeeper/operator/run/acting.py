@@ -1,5 +1,7 @@
 """Performs the acts of a turn, in order; the first act that fails ends the turn.
 
+One kind of act is different: a volume that cannot grow keeps no other volume from growing.
+
 Each act names the object that it is meant for (by uid, instance or version). So an act that was
 decided on an old look is refused; it cannot change another object. And each act is begun only while
 this process has the right to act: one that was frozen, and is not the holder of the Lease any more,
@@ -22,6 +24,7 @@ from zonekeeper.operator.kubernetes.api import (
     CLAIMS,
     FINALIZER,
     INSTANCE_LABEL,
+    STATEFUL_SETS,
     Json,
     Kubernetes,
 )
@@ -30,6 +33,7 @@ from zonekeeper.operator.plan.plans import (
     Action,
     Apply,
     DeclareMaintenance,
+    GrowClaim,
     Hold,
     InitialiseRoot,
     LiftMaintenance,
@@ -38,6 +42,7 @@ from zonekeeper.operator.plan.plans import (
     Release,
     RemoveObject,
     RemoveRoot,
+    RemoveSetAlone,
     RenewMaintenance,
 )
 from zonekeeper.operator.roots.roots import Roots
@@ -56,13 +61,16 @@ class Actor:
     async def perform(
         self, actions: tuple[Action, ...], resource: Json, address: str | None
     ) -> tuple[str, ...]:
-        """Perform all acts; give the failure in words, or nothing."""
+        """Perform all acts; give the failures in words, or nothing."""
+        failures = list[str]()
         for action in actions:
             try:
                 await self._right.perform(partial(self._one, action, resource, address or ""))
             except Trouble as error:
-                return (f"{type(action).__name__}: {error}",)
-        return ()
+                failures.append(f"{type(action).__name__}: {error}")
+                if not isinstance(action, GrowClaim):
+                    break
+        return tuple(failures)
 
     async def _one(self, action: Action, resource: Json, address: str) -> None:
         meta = resource["metadata"]
@@ -79,13 +87,15 @@ class Actor:
                 )
             case Apply():
                 await self._kubernetes.apply(action.kind, action.body)
-            case MarkClaim():
-                named = {"name": action.name, "namespace": meta["namespace"], "uid": action.uid}
-                label = {INSTANCE_LABEL: action.instance}
-                await self._kubernetes.apply(CLAIMS, {"metadata": {**named, "labels": label}})
+            case MarkClaim() | GrowClaim():
+                await self._kubernetes.apply(CLAIMS, _claim(action, meta))
             case RemoveObject():
                 await self._kubernetes.delete(
                     action.kind, meta["namespace"], action.name, uid=action.uid
+                )
+            case RemoveSetAlone():
+                await self._kubernetes.delete(
+                    STATEFUL_SETS, meta["namespace"], action.name, uid=action.uid, orphans=True
                 )
             case RemoveRoot():
                 await self._root.remove(address, instance=action.instance)
@@ -116,6 +126,18 @@ class Actor:
                 await self._root.lift(address, action.declared, instance=action.instance)
             case _:
                 assert_never(action)
+
+
+def _claim(action: MarkClaim | GrowClaim, meta: Json) -> Json:
+    """Give what is applied to a claim: both acts name all that the operator ever writes there.
+
+    The API server takes back what an apply of the same manager does not name any more.
+    """
+    named = {"name": action.name, "namespace": meta["namespace"], "uid": action.uid}
+    body: Json = {"metadata": {**named, "labels": {INSTANCE_LABEL: action.instance}}}
+    if action.size:
+        body["spec"] = {"resources": {"requests": {"storage": action.size}}}
+    return body
 
 
 def _held(meta: Json) -> Json:

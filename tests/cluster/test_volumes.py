@@ -1,0 +1,105 @@
+"""Volumes on a real control plane: they grow around their pods, and a lost one is recovered.
+
+The lab has no volume driver. What a driver does, the test does: it says that a claim has grown.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pytest
+
+from tests.cluster.installation import SYSTEM, ZONES, Clusters, acting_pod
+from tests.cluster.lab import STORAGE_CLASS, Lab
+from tests.cluster.test_roll import uids
+
+pytestmark = pytest.mark.cluster
+
+#: More than a test lasts: nothing of a class that is patched counts for others.
+_NAMES: Final = [f"data-log-{zone}-{n}" for zone in ZONES for n in range(3)]
+
+
+def allow_growth(lab: Lab) -> None:
+    said = json.dumps({"allowVolumeExpansion": True})
+    lab.kubectl("patch", "storageclass", STORAGE_CLASS, "--type=merge", f"--patch={said}")
+
+
+def sets(clusters: Clusters) -> Mapping[str, tuple[str, str]]:
+    """Give uid and volume size of each StatefulSet."""
+    return {
+        item["metadata"]["name"]: (
+            item["metadata"]["uid"],
+            item["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"],
+        )
+        for item in clusters.lab.list("statefulsets", namespace=clusters.space)
+    }
+
+
+def asked(clusters: Clusters) -> Mapping[str, str]:
+    """Give what each claim asks for."""
+    return {
+        item["metadata"]["name"]: item["spec"]["resources"]["requests"]["storage"]
+        for item in clusters.lab.list("pvc", namespace=clusters.space)
+    }
+
+
+def expand(clusters: Clusters) -> None:
+    """Do what a driver does: say of each claim that it has what it asks for."""
+    for name, size in asked(clusters).items():
+        capacity = {"capacity": {"storage": size}}
+        claim = clusters.lab.get("pvc", name, namespace=clusters.space)
+        volume = claim["spec"]["volumeName"]
+        for kind, which, space, patch, part in (
+            ("pv", volume, "default", {"spec": capacity}, ()),
+            ("pvc", name, clusters.space, {"status": capacity}, ("--subresource=status",)),
+        ):
+            clusters.lab.kubectl(
+                *("patch", kind, which, "-n", space, "--type=merge", *part),
+                f"--patch={json.dumps(patch)}",
+            )
+
+
+@pytest.mark.needs_lab
+def test_nine_volumes_grow_and_no_pod_is_deleted_though_the_operator_is_killed_in_between(
+    new_clusters: Callable[[], Clusters],
+) -> None:
+    clusters = new_clusters()
+    lab = clusters.lab
+    clusters.apply("log")
+    clusters.wait_for_ready("log")
+    before, pods = sets(clusters), uids(clusters)
+    with pytest.raises(OSError, match=r"kubectl"):
+        clusters.apply("log", storage={"size": "512Mi"})
+    clusters.apply("log", storage={"size": "2Gi"})
+    refused = clusters.wait("log", "Legal", "False", "Blocked")
+    assert f"storage class {STORAGE_CLASS} does not let its volumes grow" in refused["message"]
+
+    allow_growth(lab)
+    acting = acting_pod(lab)
+    killed = False
+    for _ in range(2_000):
+        if len(sets(clusters)) < len(ZONES):
+            lab.kubectl("delete", "pod", acting, "-n", SYSTEM, "--grace-period=0", "--force")
+            killed = True
+            break
+        if {size for _, size in sets(clusters).values()} == {"2Gi"}:
+            break
+    clusters.until(
+        "log",
+        lambda: (
+            {size for _, size in sets(clusters).values()} == {"2Gi"} and len(sets(clusters)) == 3
+        ),
+        what="every StatefulSet made again",
+    )
+    assert killed, "a StatefulSet was away for a moment"
+    assert asked(clusters) == dict.fromkeys(_NAMES, "2Gi")
+    clusters.wait("log", "VolumesReady", "False", "VolumesGrowing")
+    expand(clusters)
+
+    clusters.wait("log", "VolumesReady", "True")
+    clusters.wait("log", "UpToDate", "True")
+    clusters.wait_for_ready("log")
+    assert uids(clusters) == pods, "no pod was deleted"
+    assert not {uid for uid, _ in before.values()} & {uid for uid, _ in sets(clusters).values()}
+    kept = lab.list("controllerrevisions", namespace=clusters.space)
+    assert not [one for one in kept if "statefulSet" in (one.get("data") or {})]
