@@ -44,6 +44,14 @@ def _larger(size: str, before: str) -> str:
     return f"quantity({size}).compareTo(quantity({before})) >= 0"
 
 
+def _same_class(now: str, before: str) -> str:
+    """Give the rule that a storage class stays; an equality of optionals counts as too costly."""
+    return (
+        f"has({now}.className) == has({before}.className) && "
+        f"(!has({now}.className) || {now}.className == {before}.className)"
+    )
+
+
 #: What a built cluster must keep: the condition, the field, and the message if it changes.
 _CHANGES: Final = (
     (
@@ -58,7 +66,7 @@ _CHANGES: Final = (
         volumes.NO_SHRINKING,
     ),
     (
-        "self.spec.storage.?className == oldSelf.spec.storage.?className",
+        _same_class("self.spec.storage", "oldSelf.spec.storage"),
         ".spec.storage.className",
         _VOLUMES_STAY,
     ),
@@ -74,8 +82,9 @@ _CHANGES: Final = (
         volumes.NO_SHRINKING,
     ),
     (
-        f"!{_BOTH_JOURNALS} || self.spec.storage.journal.?className == "
-        "oldSelf.spec.storage.journal.?className",
+        f"!{_BOTH_JOURNALS} || ("
+        + _same_class("self.spec.storage.journal", "oldSelf.spec.storage.journal")
+        + ")",
         ".spec.storage.journal.className",
         _VOLUMES_STAY,
     ),
