@@ -26,6 +26,13 @@ from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Bookie
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
 from zonekeeper.placement.zones import watch
+from zonekeeper.placement.zones.bookie_orders import (
+    BookieOrder,
+    OrderKind,
+    OrderPhase,
+    OrderProgress,
+    OrderWord,
+)
 from zonekeeper.placement.zones.gate import Person
 from zonekeeper.placement.zones.losses import Followed, Pulse, Records
 from zonekeeper.placement.zones.observation import Observation
@@ -91,6 +98,12 @@ def _rolling(*, halted: bool) -> Json:
     return item | {"status": item["status"] | {"roll": roll}}
 
 
+def _scaling() -> Json:
+    """Give a resource that was accepted with fewer bookies than ran."""
+    item = _resource(built=True)
+    return item | {"status": item["status"] | {"scaling": {"phase": "Removing", "target": 1}}}
+
+
 #: Each resource with the specs that were legal before, in their order.
 RESOURCES: Final[tuple[tuple[Json, tuple[Json, ...]], ...]] = (
     (_resource(built=False), ()),
@@ -100,6 +113,7 @@ RESOURCES: Final[tuple[tuple[Json, tuple[Json, ...]], ...]] = (
     (LEGAL, (EARLIER, LEGAL)),
     (_rolling(halted=False), (LEGAL,)),
     (_rolling(halted=True), (LEGAL,)),
+    (_scaling(), (LEGAL,)),
     (_resource(built=True, onDelete="Delete", held=True), (LEGAL,)),
     (_resource(built=True, held=True), (LEGAL,)),
     (_resource(built=True, storage={"size": "512Mi"}), (LEGAL,)),
@@ -139,6 +153,21 @@ def _roots() -> Iterator[roots.Facts]:
     yield replace(whole, policy=replace(policy, owner="shell"))
     yield replace(whole, policy=replace(policy, repair=replace(policy.repair, after_ms=1)))
     yield replace(whole, instance=OTHER)
+    yield from _with_orders(whole)
+
+
+def _with_orders(whole: roots.RootFound) -> Iterator[roots.Facts]:
+    """Give a root with one bookie more in zone a: without an order, with one, with one held."""
+    more = BookieId("log-a-1")
+    found = replace(whole, locations={**whole.locations, more: _location(more)})
+    yield found
+    word = OrderWord(at_ms=1, by="operator/logs/log", reason="fewer")
+    order = BookieOrder(kind=OrderKind.REMOVE, token="1", given=word, incarnation=1)
+    held = OrderProgress(
+        at_ms=1, worker="one", since_ms=1, phase=OrderPhase.HELD, moved_ms=1, why="zoneHeld"
+    )
+    for one in (order, replace(order, progress=held)):
+        yield replace(found, orders={more: one})
 
 
 def _standing() -> Iterator[Standing]:

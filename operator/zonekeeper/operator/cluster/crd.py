@@ -33,14 +33,16 @@ _DESCRIPTIONS: Final = {
     "autoReplication": "The processes that watch zones and make lost copies again.",
     "autoReplication.perZone": "The number of autorecovery processes in each zone; 0: none, and "
     "lost copies are not made again unless such a process is run otherwise.",
-    "bookiesPerZone": "The number of bookies in each zone. It can be raised, and lowered only "
-    "while the bookies that would go hold nothing.",
+    "bookiesPerZone": "The number of bookies in each zone; kubectl scale sets it. If it is "
+    "lowered, the bookies that go are emptied first, one at a time.",
     "image": "The image of bookies and autorecovery, with a tag or a digest. Without it an upgrade "
     "of the operator rolls the cluster.",
     "metadata": "The metadata store of the cluster.",
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
     "onDelete": "On deletion Retain keeps volumes and metadata, Delete removes them.",
     "paused": "The operator looks and writes the status, and does nothing else for this cluster.",
+    "scaleDown": "How the bookies go that are not asked for any more.",
+    "scaleDown.paused": "No further bookie is emptied; one that is being emptied goes on.",
     "storage": "The volumes of each bookie. Once the cluster is built they may grow; nothing else "
     "of them can change.",
     "storage.className": "The storage class of the volumes.",
@@ -48,6 +50,8 @@ _DESCRIPTIONS: Final = {
     "and synced at once. It can be had only when the cluster is built.",
     "storage.journal.className": "The storage class of the journal volumes.",
     "storage.journal.size": "The size of each bookie's journal volume. It may grow.",
+    "storage.onScaleDown": "When a bookie was removed because fewer are asked for, Retain keeps "
+    "its volume, Delete removes it.",
     "storage.size": "The size of each bookie's volume. It may grow.",
     "update": "How a changed image or another change of the pods reaches the bookies.",
     "podUser": "Of the pods of bookies and of autorecovery: Fixed runs them as one user, which is "
@@ -95,13 +99,19 @@ def definition() -> Json:
                     "name": BOOKIE_CLUSTERS.version,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}, "scale": _scale()},
                     "additionalPrinterColumns": _columns(),
                     "schema": {"openAPIV3Schema": _whole()},
                 }
             ],
         },
     }
+
+
+def _scale() -> Json:
+    """Let ``kubectl scale`` set the one number that all zones share."""
+    name = "bookiesPerZone"
+    return {"specReplicasPath": f".spec.{name}", "statusReplicasPath": f".status.{name}"}
 
 
 def _columns() -> list[Json]:
@@ -315,6 +325,8 @@ def _status() -> Json:
             "zones": _by_key(zone, "name"),
             "units": _by_key(unit, "zone", "domain"),
             "bookies": count,
+            "bookiesPerZone": count
+            | {"description": "The most bookies that a zone runs, for kubectl scale."},
             "readyBookies": count,
             "updatedBookies": count,
             "unwell": _by_key(unwell, "pod"),
@@ -323,6 +335,7 @@ def _status() -> Json:
             "defaults": text | {"description": "The defaults that the resource was made under."},
             "version": text | {"description": "The version of the operator that wrote this."},
             "roll": _roll(),
+            "scaling": _scaling(),
         },
         description="The state of the cluster, as the operator saw it last.",
     )
@@ -373,6 +386,35 @@ def _roll() -> Json:
         },
         description="How a changed template reaches the bookies.",
         required=["phase", "updated", "total"],
+    )
+
+
+def _scaling() -> Json:
+    text, count = {"type": "string"}, {"type": "integer"}
+    claim = _object(
+        {"name": text, "uid": text},
+        description="A claim of the bookie.",
+        required=["name", "uid"],
+    )
+    bookie = _object(
+        {"bookie": text, "claims": {"type": "array", "items": claim}},
+        description="A bookie that goes. The operator settles these claims once it is removed.",
+        required=["bookie", "claims"],
+    )
+    return _object(
+        {
+            "phase": text,
+            "target": count | {"description": "The number that bookies are removed for."},
+            "doing": text,
+            "plan": {
+                "type": "array",
+                "items": text,
+                "description": "The bookies that are left to go, in order.",
+            },
+            "leaving": _by_key(bookie, "bookie"),
+        },
+        description="How the bookies go that are not asked for any more.",
+        required=["phase"],
     )
 
 

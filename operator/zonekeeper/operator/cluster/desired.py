@@ -53,6 +53,13 @@ class OnDelete(enum.StrEnum):
     DELETE = "Delete"
 
 
+class OnScaleDown(enum.StrEnum):
+    """Does the volume of a bookie that was removed stay?"""
+
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
 class PodUser(enum.StrEnum):
     """As which user do the processes in the pods run?"""
 
@@ -75,10 +82,12 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
     "onDelete": fields.OneOf(OnDelete),
     "paused": fields.Flag(),
     "podUser": fields.OneOf(PodUser),
+    "scaleDown.paused": fields.Flag(),
     "socketLane": fields.Flag(),
     "storage.className": volumes.CLASS,
     "storage.journal.className": volumes.CLASS,
     "storage.journal.size": volumes.SIZE,
+    "storage.onScaleDown": fields.OneOf(OnScaleDown),
     "storage.size": volumes.SIZE,
     "update.bake": fields.Duration(0, units.DAY_MS),
     "update.deadline": fields.Duration(units.SECOND_MS, units.DAY_MS),
@@ -90,7 +99,9 @@ DEFAULTS: Final[Mapping[str, int | str]] = {
     "onDelete": OnDelete.RETAIN.value,
     "paused": False,
     "podUser": PodUser.FIXED.value,
+    "scaleDown.paused": False,
     "socketLane": False,
+    "storage.onScaleDown": OnScaleDown.RETAIN.value,
     "update.bake": "1m",
     "update.deadline": "10m",
     "update.paused": False,
@@ -140,6 +151,10 @@ class Desired:
     socket_lane: bool
     storage_size: str
     storage_class: str | None
+    #: Does the volume of a bookie that was removed stay?
+    on_scale_down: OnScaleDown
+    #: No further bookie is emptied because fewer are asked for.
+    scale_down_paused: bool
     #: The volume of arrival segments; None: they are on the other one.
     journal: Volume | None
     resources: Json
@@ -255,6 +270,8 @@ def read(resource: Json) -> Desired | RefusedResource:
         socket_lane=values["socketLane"] is True,
         storage_size=str(values["storage.size"]),
         storage_class=None if storage_class is None else str(storage_class),
+        on_scale_down=OnScaleDown(str(values["storage.onScaleDown"])),
+        scale_down_paused=values["scaleDown.paused"] is True,
         journal=journal,
         resources=resources,
         config=chosen,

@@ -42,6 +42,17 @@ def warnings(policy: Policy, bookies_per_zone: int) -> tuple[str, ...]:
     return tuple(f"{said} {what}" for what in found)
 
 
+def losses(policy: Policy, bookies_per_zone: int) -> tuple[str, ...]:
+    """Say what no ledger survives, or is not created after, with so many bookies in each zone."""
+    return _broken_at(policy, min(bookies_per_zone, _most(policy)))
+
+
+@functools.lru_cache(maxsize=64)
+def _broken_at(policy: Policy, bookies_per_zone: int) -> tuple[str, ...]:
+    found = tuple(_broken(policy, bookies_per_zone))
+    return tuple(f"{what}; {_way_out(policy, bookies_per_zone)}" for what in found)
+
+
 def _most(policy: Policy) -> int:
     """Give a number of bookies in a zone beyond which one more changes nothing.
 

@@ -39,6 +39,9 @@ CLIENT_LABEL: Final = f"{GROUP}/client"
 KEEPS_LABEL: Final = f"{GROUP}/keeps"
 #: On a volume's claim: the INSTANCEID of the cluster whose data it holds.
 INSTANCE_LABEL: Final = f"{GROUP}/instance"
+#: On a volume's claim: the bookie of this name that was removed, and left the volume. No other
+#: bookie starts on its disk.
+LEFT_LABEL: Final = f"{GROUP}/left-by"
 #: On a pod, from its StatefulSet's controller: the revision of the template that it was made from.
 REVISION_LABEL: Final = "controller-revision-hash"
 #: On a resource: bookies and autorecovery processes start anew each time that its value changes.

@@ -13,6 +13,7 @@ from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.cluster.owned_objects import controller_of
 from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan import conditions, ownership, taking
+from zonekeeper.operator.plan.scaling import accepting, leaving
 from zonekeeper.operator.shapes import images, volumes
 from zonekeeper.operator.shapes.tls import TlsMode
 from zonekeeper.operator.sight import holdings, naming
@@ -32,11 +33,42 @@ def reasons(wanted: Desired, observed: Observed) -> Iterator[str]:
     yield from _older(wanted, observed)
     yield from _other_volumes(wanted, observed)
     ours = ownership.own_root(observed)
-    for name, bookies in taking.held(wanted, observed).items():
-        yield _would_lose(wanted, name, bookies, observed)
+    yield from _would_lose_all(wanted, observed)
+    yield from _used_volumes(wanted, observed)
     running = {one for bookies in _run(wanted, observed).values() for one in bookies}
     cookies = frozenset() if ours is None else holdings.beyond(wanted, ours.locations)
-    yield from _left_out(wanted, cookies - running - observed.holdings.empty)
+    going = frozenset() if ours is None else frozenset(leaving.beyond(wanted, observed, ours))
+    yield from _left_out(wanted, cookies - running - observed.holdings.empty - going)
+
+
+def _would_lose_all(wanted: Desired, observed: Observed) -> Iterator[str]:
+    """Find bookies that must stay; those of a scale-down that is accepted are emptied first."""
+    if leaving.begins(wanted, observed):
+        yield from accepting.refusals(wanted, observed)
+    emptied = holdings.places(wanted) if leaving.is_accepted(wanted, observed) else {}
+    for name, bookies in taking.held(wanted, observed).items():
+        if name not in emptied:
+            yield _would_lose(wanted, name, bookies, observed)
+
+
+def _used_volumes(wanted: Desired, observed: Observed) -> Iterator[str]:
+    """Find volumes of removed bookies where a bookie is asked for: it would not start on them."""
+    ours = ownership.own_root(observed)
+    for name, count in holdings.places(wanted).items():
+        asked = [f"{name}-{one}" for one in range(observed.replicas.get(name, 0), count)]
+        left = [
+            claim
+            for bookie in asked
+            for claim in owned_objects.claim_names(bookie)
+            if claim in observed.claims and observed.claims[claim].is_left
+            if ours is not None and bookie not in ours.locations
+        ]
+        if left:
+            yield (
+                f"spec.bookiesPerZone: {count}: a bookie was removed and left its volume, and no "
+                f"bookie starts on the disk of another: delete the claims {naming.some(left)}, or "
+                f"set it to {observed.replicas.get(name, 0)}"
+            )
 
 
 def _run(wanted: Desired, observed: Observed) -> dict[str, tuple[BookieId, ...]]:

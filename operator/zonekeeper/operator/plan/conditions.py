@@ -36,6 +36,8 @@ class Type(enum.StrEnum):
     ROLLING = "Rolling"
     #: Bookies, autorecovery and clients speak TLS.
     SECURE = "Secure"
+    #: No more bookies run than are asked for.
+    SCALED = "Scaled"
     #: Each bookie's volumes are there, and as large as is asked for.
     VOLUMES_READY = "VolumesReady"
     #: Each bookie stands where its name and its cookie say.
@@ -85,6 +87,7 @@ _COUNTING: Final = frozenset(
         Type.REPAIR_READY,
         Type.UP_TO_DATE,
         Type.ROLLING,
+        Type.SCALED,
         Type.LOCATIONS_VERIFIED,
         Type.VOLUMES_READY,
         Type.SECURE,

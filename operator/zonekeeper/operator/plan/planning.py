@@ -44,6 +44,7 @@ from zonekeeper.operator.plan.keeping import (
     repair,
     roll,
     root,
+    scaled,
     store,
     taken_back,
 )
@@ -59,6 +60,7 @@ from zonekeeper.operator.plan.removing import (
     sets,
     volumes,
 )
+from zonekeeper.operator.plan.scaling import scale_telling, scaling
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
 from zonekeeper.operator.plan.volumes import growing, orphans, readiness, restoring
 from zonekeeper.operator.roll import memory, rolling, telling
@@ -86,6 +88,7 @@ KEEPING: Final[tuple[Stage, ...]] = (
     taken_back.stage,
     store.stage,
     applied.stage,
+    scaled.stage,
     roll.stage,
     corrected.stage,
     readiness.stage,
@@ -133,11 +136,17 @@ def case_of(wanted: Desired | RefusedResource, observed: Observed) -> Case:
         )
         if not blocked:
             rolled = rolling.decide(wanted, observed)
-            return Case(wanted=wanted, blocked=(), observed=observed, roll=rolled)
+            scale = scaling.decide(wanted, observed, rolled)
+            return Case(wanted=wanted, blocked=(), observed=observed, roll=rolled, scaling=scale)
     if kept is not None and any(blocking.foreign(kept, observed)):
         kept = None
-    progress = None if kept is None else rolling.decide(kept, observed)
-    return Case(wanted=wanted, blocked=blocked, observed=observed, kept=kept, roll=progress)
+    if kept is None:
+        return Case(wanted=wanted, blocked=blocked, observed=observed)
+    rolled = rolling.decide(kept, observed)
+    scale = scaling.decide(kept, observed, rolled)
+    return Case(
+        wanted=wanted, blocked=blocked, observed=observed, kept=kept, roll=rolled, scaling=scale
+    )
 
 
 def _keep(case: Case, now: str) -> TurnPlan:
@@ -155,6 +164,7 @@ def _keep(case: Case, now: str) -> TurnPlan:
         applied.condition(observed),
         roll.up_to_date(case),
         roll.condition(case),
+        scaled.condition(case),
         locations.condition(case),
         readiness.condition(case),
         certificates.condition(case),
@@ -168,7 +178,7 @@ def _keep(case: Case, now: str) -> TurnPlan:
     return TurnPlan(
         actions=actions,
         waits_for=_waits(outcome, observed),
-        status=_status(case, said, zones, instance, now) | _told_of_roll(case, now),
+        status=_status(case, said, zones, instance, now) | _told_of_work(case, now),
         notices=(*_notices(said, observed), *_notices_of_roll(case)),
         recheck_ms=SOON_MS if actions else RESTING_MS if resting else WAITING_MS,
     )
@@ -235,16 +245,30 @@ def _status(
     return noted if instance is None else noted | {"instance": instance}
 
 
+def _told_of_work(case: Case, now: str) -> Json:
+    return _told_of_roll(case, now) | _told_of_scaling(case)
+
+
+def _told_of_scaling(case: Case) -> Json:
+    """Give ``status.scaling``; a turn that can do nothing notes nothing new."""
+    if case.scaling is None or pausing.is_paused(case.observed):
+        found = case.observed.status.get("scaling")
+    else:
+        found = scale_telling.status(case.scaling)
+    return {} if found is None else {"scaling": found}
+
+
 def _told_of_roll(case: Case, now: str) -> Json:
     """Give ``status.roll``; what an earlier turn noted stays where nothing can be built.
 
-    A paused turn notes nothing new: no step has begun or ended by an act of it.
+    A paused turn notes nothing new, nor does one of a scale-down: no step has begun or ended by an
+    act of it.
     """
     if case.roll is None or case.buildable is None:
         known = case.observed.status.get("roll")
         return {} if known is None else {"roll": known}
     progress = case.roll
-    if pausing.is_paused(case.observed):
+    if pausing.is_paused(case.observed) or not isinstance(scaled.stage(case), Settled):
         progress = replace(progress, notes=memory.read(case.observed.status))
     return {"roll": telling.status(case.buildable, case.observed, progress, now)}
 

@@ -7,6 +7,7 @@ from zonekeeper.operator.certificates.renewing import CertificateStep
 from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.operator.plan.predicates import Waiting
+from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.placement.zones.maintenance import Maintenance
@@ -55,6 +56,8 @@ class MarkClaim:
     instance: str
     #: The size that the claim asks for: an apply that does not name it would take it back.
     size: str = ""
+    #: The bookie that was removed and leaves the volume; None: its bookie serves.
+    left_by: BookieId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +119,26 @@ class LiftMaintenance:
     instance: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRemoval:
+    """Give the order to remove a bookie of this very cluster, in the name of the resource."""
+
+    bookie: BookieId
+    instance: str
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeRemovalBack:
+    """Take this very order back."""
+
+    bookie: BookieId
+    token: str
+    instance: str
+    owner: str
+
+
 Action: TypeAlias = (
     Hold
     | Release
@@ -130,6 +153,8 @@ Action: TypeAlias = (
     | DeclareMaintenance
     | RenewMaintenance
     | LiftMaintenance
+    | OrderRemoval
+    | TakeRemovalBack
     | CertificateStep
 )
 

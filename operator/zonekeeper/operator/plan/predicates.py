@@ -55,6 +55,12 @@ class Predicate(enum.StrEnum):
     HALTED = "Halted"
     #: Kubernetes has not looked at the newest template yet.
     NOT_OBSERVED = "NotObserved"
+    #: A bookie that is not asked for any more is being emptied, stopped and forgotten.
+    REMOVING = "Removing"
+    #: The order about such a bookie waits for a gate or for a person.
+    REMOVAL_STUCK = "RemovalStuck"
+    #: The next bookie that is not asked for any more does not get its order yet.
+    REMOVAL_WAITS = "RemovalWaits"
     #: Volumes do not have the size that is asked for yet.
     VOLUMES_GROWING = "VolumesGrowing"
     #: A bookie stands elsewhere than its zone or its cookie says.

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.plan.plans import Action
 from zonekeeper.operator.plan.predicates import Waiting
+from zonekeeper.operator.plan.scaling.scaling import ScaleProgress
 from zonekeeper.operator.roll.rolling import RollProgress
 from zonekeeper.operator.sight.observed import Observed
 
@@ -32,6 +33,8 @@ class Case:
     kept: Desired | None = None
     #: What the roll does now; None: there is no cluster that can be built.
     roll: RollProgress | None = None
+    #: What a scale-down does now; None as for the roll.
+    scaling: ScaleProgress | None = None
 
     @property
     def builds_as_asked(self) -> bool:

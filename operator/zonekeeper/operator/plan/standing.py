@@ -42,10 +42,18 @@ def zones(buildable: Desired | None, observed: Observed) -> list[Json]:
         {
             "name": zone,
             "bookies": count,
-            "ready": sum(pod.ready for pod in observed.pods if pod.zone == zone),
+            "ready": sum(
+                pod.ready for pod in observed.pods if pod.zone == zone and _has_place(pod, count)
+            ),
         }
         for zone, count in shall.items()
     ]
+
+
+def _has_place(pod: Pod, count: int) -> bool:
+    """Is a bookie one of the first so many? Those that are to go make up for none."""
+    ordinal = pod.name.rpartition("-")[2]
+    return ordinal.isdecimal() and int(ordinal) < count
 
 
 def status(
@@ -62,6 +70,7 @@ def status(
         "zones": counts,
         "units": of_units,
         "bookies": sum(zone["bookies"] for zone in counts),
+        "bookiesPerZone": max(observed.replicas.values(), default=0),
         "readyBookies": sum(zone["ready"] for zone in counts),
         "updatedBookies": sum(unit["updated"] for unit in of_units),
         "unwell": _unwell(observed, counts),

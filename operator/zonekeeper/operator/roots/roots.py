@@ -27,13 +27,14 @@ from zonekeeper.metadata.ledgers.ledger_listing import Listed, UnreadableLedger
 from zonekeeper.metadata.store.errors import BadStoreUriError, StoreError
 from zonekeeper.metadata.store.layout import Root
 from zonekeeper.metadata.store.store import COMMIT_WRITES_MAX, Create, Delete, MetadataStore, Put
-from zonekeeper.operator.roots import gates, planned
+from zonekeeper.operator.roots import gates, planned, removals
 from zonekeeper.operator.roots.planned import Declared, WorkFacts
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Registration
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.policy.rules import Policy
+from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderWord
 from zonekeeper.placement.zones.losses import Records
 from zonekeeper.placement.zones.maintenance import Maintenance
 from zonekeeper.replication.gate import planned_work
@@ -83,6 +84,8 @@ class RootFound:
     #: Those of them that take no writes.
     read_only: frozenset[BookieId] = frozenset()
     declared: Declared = field(default_factory=Declared)
+    #: The orders about bookies that stand; None: the record cannot be read.
+    orders: Mapping[BookieId, BookieOrder | None] = field(default_factory=dict)
     #: None: it was not read, because there is no planned work.
     work: WorkFacts | None = None
     #: The records of the zone watch that can be read.
@@ -128,6 +131,7 @@ class Roots:
                     name for name, how in registered.items() if how is Registration.READ_ONLY
                 ),
                 declared=await planned.declared(cluster),
+                orders=await removals.standing(cluster),
                 work=await planned.facts(cluster, locations) if for_work else None,
                 gates=await gates.read(cluster, policy),
             )
@@ -213,6 +217,24 @@ class Roots:
         cluster, person = await self._same(address, instance), standing.declared_by
         told = self._chronicle(cluster, person.name)
         await planned_work.end(cluster, (standing,), person, told)
+
+    async def order_removal(
+        self, address: str, bookie: BookieId, *, instance: str, owner: str, reason: str
+    ) -> None:
+        """Give the order to remove a bookie; raises ``RefusedError`` if it is forgotten."""
+        cluster = await self._same(address, instance)
+        word = OrderWord(at_ms=self._wall_ms(), by=owner, reason=reason)
+        told = self._chronicle(cluster, owner)
+        await removals.give(cluster, bookie, word, chance=self._chance, told=told)
+
+    async def take_removal_back(
+        self, address: str, bookie: BookieId, token: str, *, instance: str, owner: str
+    ) -> None:
+        """Take this very order back; one that is over, or another one, stays as it is."""
+        cluster = await self._same(address, instance)
+        reason = "the resource asks for the bookie again"
+        word = OrderWord(at_ms=self._wall_ms(), by=owner, reason=reason)
+        await removals.take_back(cluster, bookie, token, word)
 
     async def _declaration(self, cluster: Cluster, unit: Location, owner: str) -> Maintenance:
         policy = await policy_store.read(cluster)

@@ -24,6 +24,7 @@ from zonekeeper.operator.kubernetes.api import (
     CLAIMS,
     FINALIZER,
     INSTANCE_LABEL,
+    LEFT_LABEL,
     STATEFUL_SETS,
     Json,
     Kubernetes,
@@ -38,12 +39,14 @@ from zonekeeper.operator.plan.plans import (
     InitialiseRoot,
     LiftMaintenance,
     MarkClaim,
+    OrderRemoval,
     PublishPolicy,
     Release,
     RemoveObject,
     RemoveRoot,
     RemoveSetAlone,
     RenewMaintenance,
+    TakeRemovalBack,
 )
 from zonekeeper.operator.roots.roots import Roots
 from zonekeeper.placement.base.troubles import Trouble
@@ -99,7 +102,13 @@ class Actor:
                 )
             case RemoveRoot():
                 await self._root.remove(address, instance=action.instance)
-            case DeclareMaintenance() | RenewMaintenance() | LiftMaintenance():
+            case (
+                DeclareMaintenance()
+                | RenewMaintenance()
+                | LiftMaintenance()
+                | OrderRemoval()
+                | TakeRemovalBack()
+            ):
                 await self._plan_work(action, address)
             case (
                 MakeAuthority()
@@ -113,7 +122,13 @@ class Actor:
                 assert_never(action)
 
     async def _plan_work(
-        self, action: DeclareMaintenance | RenewMaintenance | LiftMaintenance, address: str
+        self,
+        action: DeclareMaintenance
+        | RenewMaintenance
+        | LiftMaintenance
+        | OrderRemoval
+        | TakeRemovalBack,
+        address: str,
     ) -> None:
         match action:
             case DeclareMaintenance():
@@ -124,6 +139,22 @@ class Actor:
                 await self._root.renew(address, action.declared, instance=action.instance)
             case LiftMaintenance():
                 await self._root.lift(address, action.declared, instance=action.instance)
+            case OrderRemoval():
+                await self._root.order_removal(
+                    address,
+                    action.bookie,
+                    instance=action.instance,
+                    owner=action.owner,
+                    reason=action.reason,
+                )
+            case TakeRemovalBack():
+                await self._root.take_removal_back(
+                    address,
+                    action.bookie,
+                    action.token,
+                    instance=action.instance,
+                    owner=action.owner,
+                )
             case _:
                 assert_never(action)
 
@@ -134,7 +165,10 @@ def _claim(action: MarkClaim | GrowClaim, meta: Json) -> Json:
     The API server takes back what an apply of the same manager does not name any more.
     """
     named = {"name": action.name, "namespace": meta["namespace"], "uid": action.uid}
-    body: Json = {"metadata": {**named, "labels": {INSTANCE_LABEL: action.instance}}}
+    labels = {INSTANCE_LABEL: action.instance}
+    if isinstance(action, MarkClaim) and action.left_by is not None:
+        labels |= {LEFT_LABEL: action.left_by}
+    body: Json = {"metadata": {**named, "labels": labels}}
     if action.size:
         body["spec"] = {"resources": {"requests": {"storage": action.size}}}
     return body

@@ -28,6 +28,7 @@ from zonekeeper.operator.kubernetes.api import (
     NotPermittedError,
     ObjectKind,
 )
+from zonekeeper.operator.plan.scaling import leaving, scaling
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import RootFound, Roots
@@ -129,7 +130,8 @@ async def look(
         made_ms=_made_ms(resource),
     )
     for_work = is_at_work(seen) or any(
-        order.is_pending(order.zone_sets(one, seen)) for one in built
+        order.is_pending(order.zone_sets(one, seen)) or scaling.is_wanted(one, seen)
+        for one in built
     )
     found = await root.look(kept_spec.address(kept, resource), for_work=for_work)
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
@@ -280,9 +282,9 @@ def still_held(judged: Desired | None, seen: Observed, before: Holdings, now_ms:
 def _beyond(
     judged: Desired, seen: Observed, found: RootFound
 ) -> tuple[frozenset[BookieId], frozenset[BookieId]]:
-    """Give the bookies with cookies that are not asked for, and all others of them that serve."""
+    """Give the bookies of which a proof is needed, and all that serve and are not asked for."""
     serving = holdings.run_beyond(judged, seen.replicas).values()
-    return holdings.beyond(judged, found.locations), frozenset[BookieId]().union(*serving)
+    return leaving.to_be_listed(judged, seen, found), frozenset[BookieId]().union(*serving)
 
 
 async def look_whole(

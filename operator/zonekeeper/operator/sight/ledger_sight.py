@@ -21,6 +21,7 @@ from zonekeeper.placement.base.ids import BookieId, LedgerId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.promises import absences
+from zonekeeper.replication.decisions import order_steps
 
 #: Its quorums, its bookies, and whether it may still grow.
 _Kind: TypeAlias = tuple[Quorums, tuple[BookieId, ...], bool]
@@ -39,12 +40,17 @@ class FragmentKinds:
 
     def __init__(self) -> None:
         self.ledgers = 0
+        #: The payload bytes of closed ledgers that each bookie holds.
+        self.held_bytes: dict[BookieId, int] = {}
         self._ledgers: dict[_Kind, array[int]] = {}
         self._unreadable: array[int] = array("q")
 
     def add(self, ledger_id: LedgerId, ledger: LedgerMetadata) -> None:
         """Add a ledger; a fragment that has no entries, and gets none, is left out."""
         self.ledgers += 1
+        for bookie in ledger.bookies:
+            held = self.held_bytes.get(bookie, 0) + order_steps.held_bytes(ledger, bookie)
+            self.held_bytes[bookie] = held
         quorums = placement_stamp.quorums_of(ledger)
         ends: list[int | None] = [after.first_entry for after in ledger.fragments[1:]]
         ends.append(ledger.last_entry + 1 if ledger.is_closed else None)

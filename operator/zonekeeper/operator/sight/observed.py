@@ -17,6 +17,7 @@ from zonekeeper.operator.kubernetes.api import (
     DEPLOYMENTS,
     FINALIZER,
     INSTANCE_LABEL,
+    LEFT_LABEL,
     POLICIES,
     REVISION_LABEL,
     STATEFUL_SETS,
@@ -80,6 +81,8 @@ class VolumeClaim:
     uid: str
     #: The instance whose data the volume holds; None: the claim lacks the label.
     instance: str | None
+    #: Its bookie was removed, and the volume was left.
+    is_left: bool = False
     #: The size that it asks for; empty: it is not known.
     size: str = ""
     #: The size that it has; None: no volume is bound to it yet.
@@ -267,6 +270,7 @@ def claim(item: Json) -> VolumeClaim:
         storage_class=spec.get("storageClassName"),
         leaving=bool(meta.get("deletionTimestamp")),
         pending_ms=_pending_ms(status),
+        is_left=LEFT_LABEL in meta.get("labels", {}),
     )
 
 

@@ -33,7 +33,8 @@ def claims(wanted: Desired, observed: Observed) -> Iterator[GrowClaim]:
     for volume, one in owned_objects.volumes(wanted).items():
         for name in ownership.claims_below(observed, volume, one.size):
             claim = observed.claims[name]
-            if claim.is_bound and not claim.leaving and claim.instance is not None:
+            if claim.is_bound and not claim.is_left and not claim.leaving:
+                assert claim.instance is not None, "it is one of this very cluster"
                 yield GrowClaim(name=name, uid=claim.uid, instance=claim.instance, size=one.size)
 
 
@@ -91,5 +92,8 @@ def _is_leaving(found: Json) -> bool:
 
 
 def _is_rolling(case: Case) -> bool:
-    """Is a step of the roll under way, or does this turn begin one?"""
-    return case.roll is None or bool(case.roll.moves) or case.roll.notes.step is not None
+    """Is a step of the roll or of a scale-down under way, or does this turn begin one?"""
+    roll, scale = case.roll, case.scaling
+    if roll is None or roll.moves or roll.notes.step is not None:
+        return True
+    return scale is not None and bool(scale.moves)

@@ -45,7 +45,7 @@ def _short(wanted: Desired, observed: Observed) -> Iterator[str]:
     asked, waiting, pending = owned_objects.volumes(wanted), list[str](), list[str]()
     for name, claim in ownership.own_claims(observed).items():
         volume = asked.get(name.partition("-")[0])
-        if volume is None or claim.leaving or not claim.is_bound:
+        if volume is None or claim.is_left or claim.leaving or not claim.is_bound:
             continue
         if quantities.is_larger(volume.size, claim.capacity):
             (waiting if claim.pending_ms is None else pending).append(name)

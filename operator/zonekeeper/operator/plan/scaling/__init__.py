@@ -1,0 +1,1 @@
+"""Fewer bookies: which ones go, when the next one may, and what is noted of those that go. Pure."""

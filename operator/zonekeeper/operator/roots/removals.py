@@ -1,0 +1,45 @@
+"""Orders to remove bookies, as the operator reads, gives and takes them back.
+
+The operator gives an order in the name by which it owns the policy, so an operator that has just
+started knows which orders are the resource's. Autorecovery carries them out.
+"""
+
+from collections.abc import Mapping
+
+from zonekeeper.metadata.bookies import order_records
+from zonekeeper.metadata.bookies.order_records import OrderChange, OrderState
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.placement.base.chance import Chance
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.zones import bookie_orders
+from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderKind, OrderWord
+from zonekeeper.replication.orders import giving
+from zonekeeper.replication.orders.giving import AskedOrder
+from zonekeeper.replication.view.alerts import Chronicle
+
+
+async def standing(cluster: Cluster) -> Mapping[BookieId, BookieOrder | None]:
+    """Read every order; None: its record cannot be read by this version."""
+    found = await order_records.read_all(cluster)
+    return {name: one if isinstance(one, BookieOrder) else None for name, one in found.items()}
+
+
+async def give(
+    cluster: Cluster, bookie: BookieId, word: OrderWord, *, chance: Chance, told: Chronicle
+) -> None:
+    """Give the order to remove a bookie; the same order twice is one order."""
+    asked = AskedOrder(kind=OrderKind.REMOVE, bookie=bookie, word=word)
+    await giving.give(cluster, asked, giving.drawn_token(chance), told)
+
+
+async def take_back(cluster: Cluster, bookie: BookieId, token: str, word: OrderWord) -> None:
+    """Take this very order back."""
+
+    def decide(state: OrderState) -> OrderChange:
+        if state.order is None or state.order.token != token:
+            return OrderChange(order=state.order, record=state.record)
+        order = bookie_orders.taken_back(state.order, word)
+        assert order is not None, "it stands"
+        return OrderChange(order=order, record=order_records.draining(state.record, order))
+
+    await order_records.change(cluster, bookie, decide)
