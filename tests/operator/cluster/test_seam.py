@@ -67,6 +67,8 @@ FOR_EVER: Final = {
     "REPAIR_COMMAND": ("zonekeeper", "autorecovery", "run"),
     "TERMINATION_LOG": "ZONEKEEPER_TERMINATION_LOG",
     "TERMINATION_LOG_PATH": "/dev/termination-log",
+    "LOST_DISK": "the disk was wiped, or is not mounted; mount the right one. If it is lost for "
+    "good",
     "GRPC_PORT": 3181,
     "HTTP_PORT": 8080,
     "SOCKET_PORT": 3182,

@@ -37,6 +37,10 @@ _DESCRIPTIONS: Final = {
     "lowered, the bookies that go are emptied first, one at a time.",
     "image": "The image of bookies and autorecovery, with a tag or a digest. Without it an upgrade "
     "of the operator rolls the cluster.",
+    "heal": "What the operator mends by itself.",
+    "heal.atOnce": "At most so many bookies are healed at a time.",
+    "heal.lostVolume": "Of a bookie whose volume is lost: Tell says so, with the ways out; Recover "
+    "has its copies made elsewhere by autorecovery, and then starts a new bookie in its place.",
     "metadata": "The metadata store of the cluster.",
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
     "onDelete": "On deletion Retain keeps volumes and metadata, Delete removes them.",

@@ -9,8 +9,8 @@ certificates → the objects → bookies that are current, ready and in their pl
 at work. While the resource is refused or blocked, the cluster of the kept spec is kept up instead.
 The first stage that is not settled decides; the stages after it are not asked. A deleted resource
 has stages of its own, in the other direction. The stage of marking is asked beside them in every
-turn: claims get their label also while another stage waits. So is the growth of volumes. A person
-who pauses the operator stops all of them.
+turn: claims get their label also while another stage waits. So is the growth of volumes and
+the healing of lost ones. A person who pauses the operator stops all of them.
 """
 
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ from zonekeeper.operator.plan.removing import (
 )
 from zonekeeper.operator.plan.scaling import scale_telling, scaling
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
-from zonekeeper.operator.plan.volumes import growing, orphans, readiness, restoring
+from zonekeeper.operator.plan.volumes import growing, healing, orphans, readiness, restoring
 from zonekeeper.operator.roll import memory, rolling, telling
 from zonekeeper.operator.roll.gates import RollGate
 from zonekeeper.operator.sight.observed import Observed
@@ -186,7 +186,11 @@ def _keep(case: Case, now: str) -> TurnPlan:
 
 def beside(case: Case) -> tuple[Action, ...]:
     """Give the acts that are due beside those of the stages."""
-    return (*stages.actions_of(marking.stage(case)), *growing.actions(case))
+    return (
+        *stages.actions_of(marking.stage(case)),
+        *growing.actions(case),
+        *healing.actions(case),
+    )
 
 
 def _remove(case: Case, now: str) -> TurnPlan:

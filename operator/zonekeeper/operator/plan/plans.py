@@ -120,6 +120,16 @@ class LiftMaintenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRecovery:
+    """Give the order to recover a bookie of this very cluster that is lost."""
+
+    bookie: BookieId
+    instance: str
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OrderRemoval:
     """Give the order to remove a bookie of this very cluster, in the name of the resource."""
 
@@ -153,6 +163,7 @@ Action: TypeAlias = (
     | DeclareMaintenance
     | RenewMaintenance
     | LiftMaintenance
+    | OrderRecovery
     | OrderRemoval
     | TakeRemovalBack
     | CertificateStep

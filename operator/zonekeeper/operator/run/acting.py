@@ -39,6 +39,7 @@ from zonekeeper.operator.plan.plans import (
     InitialiseRoot,
     LiftMaintenance,
     MarkClaim,
+    OrderRecovery,
     OrderRemoval,
     PublishPolicy,
     Release,
@@ -50,6 +51,7 @@ from zonekeeper.operator.plan.plans import (
 )
 from zonekeeper.operator.roots.roots import Roots
 from zonekeeper.placement.base.troubles import Trouble
+from zonekeeper.placement.zones.bookie_orders import OrderKind
 
 
 class Actor:
@@ -106,6 +108,7 @@ class Actor:
                 DeclareMaintenance()
                 | RenewMaintenance()
                 | LiftMaintenance()
+                | OrderRecovery()
                 | OrderRemoval()
                 | TakeRemovalBack()
             ):
@@ -126,6 +129,7 @@ class Actor:
         action: DeclareMaintenance
         | RenewMaintenance
         | LiftMaintenance
+        | OrderRecovery
         | OrderRemoval
         | TakeRemovalBack,
         address: str,
@@ -139,10 +143,12 @@ class Actor:
                 await self._root.renew(address, action.declared, instance=action.instance)
             case LiftMaintenance():
                 await self._root.lift(address, action.declared, instance=action.instance)
-            case OrderRemoval():
-                await self._root.order_removal(
+            case OrderRemoval() | OrderRecovery():
+                is_lost = isinstance(action, OrderRecovery)
+                await self._root.order(
                     address,
                     action.bookie,
+                    OrderKind.RECOVER if is_lost else OrderKind.REMOVE,
                     instance=action.instance,
                     owner=action.owner,
                     reason=action.reason,

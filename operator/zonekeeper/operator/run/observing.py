@@ -29,6 +29,7 @@ from zonekeeper.operator.kubernetes.api import (
     ObjectKind,
 )
 from zonekeeper.operator.plan.scaling import leaving, scaling
+from zonekeeper.operator.plan.volumes import healing
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import RootFound, Roots
@@ -129,9 +130,13 @@ async def look(
         wall_ms=moment.wall_ms,
         made_ms=_made_ms(resource),
     )
-    for_work = is_at_work(seen) or any(
-        order.is_pending(order.zone_sets(one, seen)) or scaling.is_wanted(one, seen)
-        for one in built
+    for_work = (
+        is_at_work(seen)
+        or healing.is_wanted(seen)
+        or any(
+            order.is_pending(order.zone_sets(one, seen)) or scaling.is_wanted(one, seen)
+            for one in built
+        )
     )
     found = await root.look(kept_spec.address(kept, resource), for_work=for_work)
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)

@@ -30,6 +30,11 @@ NAME: Final = "ZONEKEEPER_NAME"
 TERMINATION_LOG: Final = "ZONEKEEPER_TERMINATION_LOG"
 TERMINATION_LOG_PATH: Final = "/dev/termination-log"
 
+#: The last words of a bookie that the store knows, and whose disk is empty, have this.
+LOST_DISK: Final = (
+    "the disk was wiped, or is not mounted; mount the right one. If it is lost for good"
+)
+
 # ── the commands of the containers ──
 
 COMMAND: Final = ("zonekeeper", "bookie", "run")
