@@ -1,22 +1,56 @@
 """Volumes on a real control plane: they grow around their pods, and a lost one is recovered.
 
+One cluster has both, one after the other, because it takes long to build.
+
 The lab has no volume driver. What a driver does, the test does: it says that a claim has grown.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import pytest
+from kazoo.client import KazooClient
 
 from tests.cluster.installation import SYSTEM, ZONES, Clusters, acting_pod
 from tests.cluster.lab import STORAGE_CLASS, Lab
-from tests.cluster.test_roll import uids
+from tests.cluster.test_roll import SOON, payload, uids
+from zonekeeper.client.api import client as clients
+from zonekeeper.placement.base.ids import LedgerId
 
 pytestmark = pytest.mark.cluster
 
-#: More than a test lasts: nothing of a class that is patched counts for others.
 _NAMES: Final = [f"data-log-{zone}-{n}" for zone in ZONES for n in range(3)]
+
+POLICY: Final = SOON | {"repair": {"bookieRecoveryDelay": "1s"}}
+SPEC: Final = {"policy": POLICY, "heal": {"lostVolume": "Recover"}}
+LOST: Final = "log-b-1"
+LEDGERS, ENTRIES = 12, 20
+
+
+async def write(uri: str) -> list[LedgerId]:
+    """Write ledgers, so many that each bookie has entries."""
+    written = []
+    async with clients.connect(uri) as client:
+        for _ in range(LEDGERS):
+            async with client.create() as writer:
+                for entry in range(ENTRIES):
+                    await writer.append_and_wait(payload(writer.ledger_id, entry))
+            written.append(writer.ledger_id)
+    return written
+
+
+async def members(uri: str, ledgers: list[LedgerId]) -> set[str]:
+    """Read every entry, and name the bookies that the ledgers name."""
+    found = set[str]()
+    async with clients.connect(uri) as client:
+        for ledger in ledgers:
+            reader = await client.open(ledger)
+            entries = [bytes(entry.payload) async for entry in reader.read_entries()]
+            assert entries == [payload(ledger, one) for one in range(ENTRIES)]
+            found |= set(reader.metadata.bookies)
+    return found
 
 
 def allow_growth(lab: Lab) -> None:
@@ -75,17 +109,17 @@ def is_leaving(clusters: Clusters, name: str) -> bool:
 
 
 @pytest.mark.needs_lab
-def test_nine_volumes_grow_and_no_pod_is_deleted_though_the_operator_is_killed_in_between(
-    new_clusters: Callable[[], Clusters],
+def test_nine_volumes_grow_around_their_pods_and_a_lost_one_is_recovered(
+    new_clusters: Callable[[], Clusters], store: KazooClient
 ) -> None:
     clusters = new_clusters()
     lab = clusters.lab
-    clusters.apply("log")
+    clusters.apply("log", **SPEC)
     clusters.wait_for_ready("log")
     before, pods = sets(clusters), uids(clusters)
     with pytest.raises(OSError, match=r"kubectl"):
-        clusters.apply("log", storage={"size": "512Mi"})
-    clusters.apply("log", storage={"size": "2Gi"})
+        clusters.apply("log", **SPEC, storage={"size": "512Mi"})
+    clusters.apply("log", **SPEC, storage={"size": "2Gi"})
     refused = clusters.wait("log", "Legal", "False", "Blocked")
     assert f"storage class {STORAGE_CLASS} does not let its volumes grow" in refused["message"]
 
@@ -111,3 +145,20 @@ def test_nine_volumes_grow_and_no_pod_is_deleted_though_the_operator_is_killed_i
     assert not {uid for uid, _ in before.values()} & {uid for uid, _ in sets(clusters).values()}
     kept = lab.list("controllerrevisions", namespace=clusters.space)
     assert not [one for one in kept if "statefulSet" in (one.get("data") or {})]
+
+    # A claim is deleted under a running bookie, and then its pod.
+    written = asyncio.run(write(clusters.uri))
+    assert LOST in asyncio.run(members(clusters.uri, written))
+    cookie = f"/{clusters.space}/ledgers/cookies/{LOST}"
+    first = store.exists(cookie).czxid
+    for kind, name in (("pvc", f"data-{LOST}"), ("pod", LOST)):
+        lab.kubectl("delete", kind, name, "-n", clusters.space, "--wait=false")
+    said = clusters.wait("log", "VolumesReady", "False", "VolumeLost")
+    assert said["message"].startswith(f"{LOST}: its disk is empty")
+
+    clusters.wait("log", "VolumesReady", "True")
+    clusters.wait_for_ready("log")
+    assert store.exists(cookie).czxid != first, "it is a new bookie"
+    assert LOST not in asyncio.run(members(clusters.uri, written))
+    assert [name for name, uid in uids(clusters).items() if uid != pods[name]] == [LOST]
+    clusters.delete("log")

@@ -36,6 +36,7 @@ from zonekeeper.placement.zones.bookie_orders import (
 from zonekeeper.placement.zones.gate import Person
 from zonekeeper.placement.zones.losses import Followed, Pulse, Records
 from zonekeeper.placement.zones.observation import Observation
+from zonekeeper.wire.running import seam
 
 INSTANCE: Final = "0d6e3a1e-0000-4000-8000-000000000001"
 OTHER: Final = "0d6e3a1e-0000-4000-8000-000000000002"
@@ -194,6 +195,7 @@ def _troubled() -> Iterator[Standing]:
     for trouble in (
         None,
         *(PodTrouble(kind=kind, words="!", last_words=None, since=NOW) for kind in TroubleKind),
+        PodTrouble(kind=TroubleKind.CRASH_LOOP, words="!", last_words=seam.LOST_DISK, since=NOW),
     ):
         yield made, (replace(pods[0], ready=False, trouble=trouble), *pods[1:])
 
