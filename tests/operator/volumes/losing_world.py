@@ -3,13 +3,13 @@
 import dataclasses
 from typing import Final
 
-from tests.operator.resources import SPACE
+from tests.operator.resources import NAME, SPACE
 from tests.operator.scaling.removing_world import RemovingWorld
 from zonekeeper.metadata.bookies import order_records
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord, Mark
 from zonekeeper.metadata.bookies.order_records import OrderChange, OrderState
 from zonekeeper.metadata.cluster.cluster import Cluster
-from zonekeeper.operator.kubernetes.api import CLAIMS, PODS, Json
+from zonekeeper.operator.kubernetes.api import CLAIMS, PODS, REFILLS_LABEL, Json
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.replication.decisions.order_steps import OrderStep, WriteLostOff
 from zonekeeper.wire.running import seam
@@ -28,12 +28,31 @@ class LosingWorld(RemovingWorld):
         super().__init__(**spec)
         #: The bookies whose disks are empty.
         self.empty: set[str] = set()
+        #: Those whose disks are not empty after all, so that no command gives them anew.
+        self.stained: set[str] = set()
 
     async def lose(self, name: str) -> None:
         """Delete a bookie's claim, and then its pod."""
         self.kubernetes.mark_deleted(CLAIMS, SPACE, f"data-{name}")
         self.kubernetes.mark_deleted(PODS, SPACE, name)
         await self.controllers()
+
+    async def controllers(self) -> None:
+        for pod in await self.kubernetes.list(PODS, SPACE, labels=f"{REFILLS_LABEL}={NAME}"):
+            self._run(pod)
+        await super().controllers()
+
+    def _run(self, pod: Json) -> None:
+        """Do what the pod does that gives a bookie an empty disk."""
+        if "status" in pod:
+            return
+        name = pod["metadata"]["name"].removesuffix("-refill")
+        ended = {"exitCode": 2, "message": "the folder is not empty"}
+        if name not in self.stained:
+            self.empty.discard(name)
+            ended = {"exitCode": 0, "message": ""}
+        said = {"containerStatuses": [{"name": "bookie", "state": {"terminated": ended}}]}
+        self.kubernetes.put(PODS, pod | {"status": said})
 
     async def mount_again(self, name: str) -> None:
         """Let a bookie have its own disk after all."""

@@ -17,6 +17,7 @@ from zonekeeper.operator.kubernetes.api import (
     PODS,
     STATEFUL_SETS,
     STORAGE_CLASSES,
+    Json,
     KubernetesError,
     NotPermittedError,
     ObjectKind,
@@ -28,7 +29,7 @@ BOOKIES = [f"{NAME}-{zone}-{ordinal}" for zone in "abc" for ordinal in (0, 1)]
 
 
 async def built(**spec: object) -> VolumeWorld:
-    world = VolumeWorld(**spec)
+    world = VolumeWorld(None, **spec)
     await world.settle()
     return world
 
@@ -101,7 +102,7 @@ async def test_a_claim_that_gets_its_label_keeps_its_size() -> None:
     bodies = []
     apply = world.kubernetes.apply
 
-    async def noted(kind: ObjectKind, body: resources.Json, *, subresource: str = "") -> None:
+    async def noted(kind: ObjectKind, body: Json, *, subresource: str = "") -> None:
         bodies.extend([body] if kind is CLAIMS else [])
         await apply(kind, body, subresource=subresource)
 
@@ -123,7 +124,7 @@ async def test_a_claim_that_gets_its_label_keeps_its_size() -> None:
     ],
 )
 async def test_what_cannot_be_is_refused_in_words_and_leaves_no_half_state(
-    storage: resources.Json, words: str
+    storage: Json, words: str
 ) -> None:
     world = await built()
     world.allow(growth=False)

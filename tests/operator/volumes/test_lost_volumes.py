@@ -6,8 +6,9 @@ from tests.operator import resources
 from tests.operator.resources import SPACE
 from tests.operator.scaling import removing_world
 from tests.operator.volumes.losing_world import LosingWorld
-from zonekeeper.operator.kubernetes.api import CLAIMS, PODS, Json
+from zonekeeper.operator.kubernetes.api import CLAIMS, PODS, REFILLS_LABEL, Json
 from zonekeeper.placement.zones.bookie_orders import OrderKind
+from zonekeeper.wire.running import seam
 
 RECOVER: Json = {"lostVolume": "Recover"}
 LOST = "log-b-1"
@@ -35,7 +36,7 @@ async def test_by_default_the_condition_names_the_bookie_and_the_ways_out() -> N
     told = await world.message("VolumesReady")
     assert told.startswith(f"{LOST}: its disk is empty, and the metadata store knows it")
     assert "spec.heal.lostVolume: Recover" in told
-    assert "replace-disk" in told
+    assert "spec.heal.lostVolume: Refill" in told
     assert "zone b: 2 of 3" in await world.message("Ready")
     assert await world.orders() == {}
     assert await world.incarnation(LOST) == incarnation, "no cookie goes to make a bookie start"
@@ -132,7 +133,7 @@ async def test_nothing_is_ordered_in_a_zone_that_is_held() -> None:
     await world.lose(LOST)
     await world.settle()
     assert await world.orders() == {}
-    assert "it is not recovered now: zone b: " in await world.message("VolumesReady")
+    assert "nothing is done about it now: zone b: " in await world.message("VolumesReady")
 
     await world.release("b")
     await world.settle()
@@ -237,3 +238,67 @@ async def test_claims_of_others_are_never_touched() -> None:
         for one in await world.kubernetes.list(CLAIMS, SPACE)
     }
     assert others.items() <= now.items()
+
+
+async def refills(world: LosingWorld) -> list[str]:
+    found = await world.kubernetes.list(PODS, SPACE, labels=f"{REFILLS_LABEL}=log")
+    return [one["metadata"]["name"] for one in found]
+
+
+async def test_a_lost_volume_is_refilled_under_the_same_cookie() -> None:
+    world = await built(heal={"lostVolume": "Refill"})
+    first = await world.incarnation(LOST)
+    await world.lose(LOST)
+    for _ in range(20):
+        await world.turn()
+        if await refills(world):
+            break
+    (pod,) = await world.kubernetes.list(PODS, SPACE, labels=f"{REFILLS_LABEL}=log")
+    spec = pod["spec"]
+    (container,) = spec["containers"]
+    assert container["command"] == [*seam.REFILL_COMMAND, LOST]
+    assert container["volumeMounts"] == [{"name": "data", "mountPath": "/data"}]
+    assert {"name": "ZONEKEEPER_DATA", "value": "/data"} in container["env"]
+    assert spec["volumes"] == [
+        {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{LOST}"}}
+    ]
+    assert "ports" not in container
+    assert "readinessProbe" not in container
+    assert (
+        f"pod {LOST}-refill gives it an empty disk"
+        in (await world.plan()).status["conditions"][
+            [one["type"] for one in (await world.plan()).status["conditions"]].index("VolumesReady")
+        ]["message"]
+    )
+
+    await world.settle()
+
+    assert await world.incarnation(LOST) == first
+    assert LOST in await world.named()
+    assert await world.orders() == {}
+    assert await refills(world) == []
+    assert resources.statuses(await world.conditions()) == {"True"}
+
+
+async def test_a_disk_that_is_not_empty_after_all_is_told_in_the_words_of_the_command() -> None:
+    world = await built(heal={"lostVolume": "Refill"})
+    world.stained.add(LOST)
+    await world.lose(LOST)
+    await world.settle()
+    assert "the folder is not empty" in await world.message("VolumesReady")
+    assert await refills(world) == [f"{LOST}-refill"]
+
+    await world.change(heal={})
+    await world.settle()
+    assert await refills(world) == []
+
+
+async def test_only_so_many_bookies_are_refilled_at_a_time_and_none_in_a_held_zone() -> None:
+    world = await built(heal={"lostVolume": "Refill"})
+    world.stained |= {"log-a-1", LOST, "log-c-1"}
+    await world.hold("a")
+    for name in sorted(world.stained):
+        await world.lose(name)
+    await world.settle()
+
+    assert await refills(world) == [f"{LOST}-refill"]

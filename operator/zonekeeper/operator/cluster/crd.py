@@ -40,7 +40,8 @@ _DESCRIPTIONS: Final = {
     "heal": "What the operator mends by itself.",
     "heal.atOnce": "At most so many bookies are healed at a time.",
     "heal.lostVolume": "Of a bookie whose volume is lost: Tell says so, with the ways out; Recover "
-    "has its copies made elsewhere by autorecovery, and then starts a new bookie in its place.",
+    "has its copies made elsewhere by autorecovery, and then starts a new bookie in its place; "
+    "Refill gives it the empty disk, and it gets its copies back there.",
     "metadata": "The metadata store of the cluster.",
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
     "onDelete": "On deletion Retain keeps volumes and metadata, Delete removes them.",

@@ -68,6 +68,8 @@ class LostVolume(enum.StrEnum):
     TELL = "Tell"
     #: Its copies are made elsewhere, and a new bookie takes its place.
     RECOVER = "Recover"
+    #: It gets the empty disk, and starts in limbo until its copies are back.
+    REFILL = "Refill"
 
 
 class PodUser(enum.StrEnum):

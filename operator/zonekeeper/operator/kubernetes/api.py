@@ -33,6 +33,9 @@ REPAIRS_LABEL: Final = f"{GROUP}/repairs"
 #: On a pod that asks an image for its formats: the name of its cluster's resource. It does not
 #: carry ``CLUSTER_LABEL`` either.
 FORMATS_LABEL: Final = f"{GROUP}/formats"
+#: On a pod that gives a bookie an empty disk: the name of its cluster's resource. It does not carry
+#: ``CLUSTER_LABEL`` either.
+REFILLS_LABEL: Final = f"{GROUP}/refills"
 #: On a pod of a client of bookies: the name of the resource whose bookies it may reach.
 CLIENT_LABEL: Final = f"{GROUP}/client"
 #: On a ControllerRevision with a kept spec: the name of its cluster's resource.

@@ -10,7 +10,7 @@ from typing import Final
 from zonekeeper.operator.certificates import reading, renewing
 from zonekeeper.operator.certificates.sights import CertificateSight
 from zonekeeper.operator.cluster import kept_set, kept_spec, owned_objects, quantities
-from zonekeeper.operator.cluster.desired import Desired, RefusedResource
+from zonekeeper.operator.cluster.desired import Desired, LostVolume, RefusedResource
 from zonekeeper.operator.kubernetes.api import (
     CLAIMS,
     CLUSTER_LABEL,
@@ -21,6 +21,7 @@ from zonekeeper.operator.kubernetes.api import (
     OWNED,
     PODS,
     POLICIES,
+    REFILLS_LABEL,
     REPAIRS_LABEL,
     STORAGE_CLASSES,
     Json,
@@ -38,6 +39,7 @@ from zonekeeper.operator.run.holdings_reading import HoldingsQuestion, answered
 from zonekeeper.operator.sight import (
     formats_pod,
     holdings,
+    lost_disks,
     node_sight,
     observed,
     watch_sight,
@@ -122,6 +124,7 @@ async def look(
         nodes=await _nodes(kubernetes, earlier.nodes, pods, now_ms=moment.now_ms),
         repairers=observed.repairers(repair_pods, name),
         asked=await _asked(kubernetes, resource),
+        refilling=await _refilling(kubernetes, resource, built, pods),
         root=roots.NotAsked(),
         kept=kept,
         kept_sets=kept_sets,
@@ -323,6 +326,20 @@ async def _asked(kubernetes: Kubernetes, resource: Json) -> tuple[FormatsPod, ..
     """Read the pods that this resource controls and that ask images for their formats."""
     meta = resource["metadata"]
     labels = f"{FORMATS_LABEL}={meta['name']}"
+    items = await kubernetes.list(PODS, meta["namespace"], labels=labels)
+    ours = (item for item in items if owned_objects.controller_of(item) == meta["uid"])
+    return tuple(map(formats_pod.read, ours))
+
+
+async def _refilling(
+    kubernetes: Kubernetes, resource: Json, built: Iterable[Desired], pods: tuple[Pod, ...]
+) -> tuple[FormatsPod, ...]:
+    """Read the pods that give bookies empty disks, where there may be some."""
+    is_chosen = any(one.heal.lost_volume is LostVolume.REFILL for one in built)
+    if not is_chosen and not any(True for _ in lost_disks.refusing(pods)):
+        return ()
+    meta = resource["metadata"]
+    labels = f"{REFILLS_LABEL}={meta['name']}"
     items = await kubernetes.list(PODS, meta["namespace"], labels=labels)
     ours = (item for item in items if owned_objects.controller_of(item) == meta["uid"])
     return tuple(map(formats_pod.read, ours))

@@ -7,7 +7,7 @@ looks the same to the bookie, and may come back.
 Where the root was read, it must know the bookie, and the bookie must not be registered.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from zonekeeper.operator.roots.roots import RootFound
@@ -38,15 +38,15 @@ def found(observed: Observed) -> tuple[LostDisk, ...]:
     root = observed.root
     return tuple(
         one
-        for one in refusing(observed)
+        for one in refusing(observed.pods)
         if not isinstance(root, RootFound)
         or (one.bookie in root.locations and one.bookie not in root.registered)
     )
 
 
-def refusing(observed: Observed) -> Iterator[LostDisk]:
+def refusing(pods: Iterable[Pod]) -> Iterator[LostDisk]:
     """Give the bookies that refuse an empty disk, by their own words."""
-    for pod in sorted(observed.pods, key=lambda one: one.name):
+    for pod in sorted(pods, key=lambda one: one.name):
         if not pod.leaving and _refuses(pod):
             yield LostDisk(bookie=pod.name, zone=pod.zone, uid=pod.uid)
 

@@ -111,6 +111,8 @@ class Observed:
     repairers: tuple[RepairPod, ...] = ()
     #: The pods that ask images for their formats.
     asked: tuple[FormatsPod, ...] = ()
+    #: The pods that give bookies empty disks; they are looked for where there may be some.
+    refilling: tuple[FormatsPod, ...] = ()
     #: The claims of bookies' volumes by name, also those of an earlier cluster.
     claims: Mapping[str, VolumeClaim]
     root: roots.Facts

@@ -40,6 +40,8 @@ LOST_DISK: Final = (
 COMMAND: Final = ("zonekeeper", "bookie", "run")
 #: Prints the formats of a release, and leaves them as last words.
 FORMATS_COMMAND: Final = ("zonekeeper", "bookie", "formats", "--output", "json")
+#: Gives a bookie an empty disk; the name of the bookie follows.
+REFILL_COMMAND: Final = ("zonekeeper", "bookie", "cookie", "replace-disk", "--yes", "--id")
 REPAIR_COMMAND: Final = ("zonekeeper", "autorecovery", "run")
 
 # ── ports ──

@@ -11,6 +11,10 @@ orders follow one another, and autorecovery carries them out:
 Then the pod starts a new bookie under that name on the empty disk. If the bookie comes back before
 that, the second order is taken back.
 
+Under ``lostVolume: Refill`` the bookie keeps its cookie: a pod gives it the empty disk
+(``refill_pod``). It starts in limbo for every ledger that names it, and denies nothing until its
+copies are back.
+
 At most ``heal.atOnce`` bookies are healed at a time, and none in a zone that is held or down: the
 loss of a zone is no loss of its disks. Where a bookie has a journal volume of its own, nothing is
 done: which of the two is lost is not known, and a new bookie starts only on two empty ones.
@@ -20,7 +24,7 @@ takes back what the resource itself ordered about bookies that are asked for.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, assert_never
 
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord
 from zonekeeper.operator.cluster import desired
@@ -29,6 +33,7 @@ from zonekeeper.operator.kubernetes.api import PODS
 from zonekeeper.operator.plan import ownership
 from zonekeeper.operator.plan.plans import (
     Action,
+    Apply,
     OrderRecovery,
     OrderRemoval,
     RemoveObject,
@@ -37,7 +42,7 @@ from zonekeeper.operator.plan.plans import (
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Case
 from zonekeeper.operator.roots.roots import RootFound
-from zonekeeper.operator.sight import lost_disks
+from zonekeeper.operator.sight import lost_disks, refill_pod
 from zonekeeper.operator.sight.lost_disks import LostDisk
 from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.base.ids import BookieId, ZoneName
@@ -48,8 +53,8 @@ from zonekeeper.placement.zones.observation import Observation
 REASON: Final = "its volume is lost"
 _CHOICES: Final = (
     "set spec.heal.lostVolume: Recover to have its copies made elsewhere and a new bookie in its "
-    "place; or mount the disk that it had; or give it an empty one with `zonekeeper bookie cookie "
-    "replace-disk` (docs/operator.md)"
+    "place, or spec.heal.lostVolume: Refill to give it the empty disk, on which it gets its copies "
+    "back; or mount the disk that it had (docs/operator.md)"
 )
 
 
@@ -60,7 +65,7 @@ def giver(observed: Observed) -> str:
 
 def is_wanted(observed: Observed) -> bool:
     """Is there perhaps something to do? Then the look reads what planned work asks."""
-    return any(True for _ in lost_disks.refusing(observed))
+    return any(True for _ in lost_disks.refusing(observed.pods))
 
 
 def actions(case: Case) -> tuple[Action, ...]:
@@ -97,8 +102,54 @@ class _Healing:
 
     def actions(self) -> Iterator[Action]:
         yield from self._back()
-        if self._wanted.heal.lost_volume is not LostVolume.RECOVER or self._wanted.journal:
+        yield from self._refilled()
+        if self._wanted.journal is not None:
             return
+        match self._wanted.heal.lost_volume:
+            case LostVolume.TELL:
+                return
+            case LostVolume.RECOVER:
+                yield from self._recover()
+            case LostVolume.REFILL:
+                yield from self._refill()
+            case _:
+                assert_never(self._wanted.heal.lost_volume)
+
+    def _refill(self) -> Iterator[Apply]:
+        """Make the pods that give empty disks."""
+        free = self._wanted.heal.at_once - len(self._filling())
+        for one in self._lost:
+            found = self._observed.sets.get(one.bookie.rpartition("-")[0])
+            is_free = one.bookie not in self._filling() and one.bookie not in self._root.orders
+            if found is None or not is_free or self._holds(one.zone) is not None or free <= 0:
+                continue
+            free -= 1
+            body = refill_pod.made(found, one.bookie, self._observed.resource)
+            yield Apply(kind=PODS, body=body)
+
+    def _refilled(self) -> Iterator[RemoveObject]:
+        """Remove the pods that are done, or not wanted; let their bookies start at once."""
+        lost = {refill_pod.name_of(one.bookie): one for one in self._lost}
+        is_wanted = self._wanted.heal.lost_volume is LostVolume.REFILL
+        for pod in self._observed.refilling:
+            one = lost.get(pod.name)
+            if pod.leaving or (one is not None and is_wanted and pod.exit_code != 0):
+                continue
+            if one is not None and pod.exit_code == 0:
+                yield RemoveObject(kind=PODS, name=one.bookie, uid=one.uid)
+            yield RemoveObject(kind=PODS, name=pod.name, uid=pod.uid)
+
+    def _filling(self) -> set[BookieId]:
+        """Name the bookies that get an empty disk, or do not have their copies back yet."""
+        pods = {pod.name for pod in self._observed.refilling}
+        work = self._root.work
+        records = {} if work is None else work.records
+        limbo = {name for name, one in records.items() if one and one.lost_data is not None}
+        return limbo - {one.bookie for one in self._lost} | {
+            one for one in self._root.locations if refill_pod.name_of(one) in pods
+        }
+
+    def _recover(self) -> Iterator[Action]:
         yield from self._fresh()
         free = self._wanted.heal.at_once - len(self._under_way())
         for one in self._lost:
@@ -120,16 +171,26 @@ class _Healing:
             return f"the order to {order.kind} it stands: {_progress(order)}"
         if one.bookie in self._root.orders:
             return "the order about it cannot be read"
-        if self._wanted.heal.lost_volume is not LostVolume.RECOVER:
+        if self._wanted.heal.lost_volume is LostVolume.TELL:
             return _CHOICES
         if self._wanted.journal is not None:
             return (
-                "it has a journal volume, too, and is not recovered by itself: give the lost one "
+                "it has a journal volume, too, and is not healed by itself: give the lost one "
                 "of both anew with `zonekeeper bookie cookie replace-disk` (docs/operator.md)"
             )
         if (held := self._holds(one.zone)) is not None:
-            return f"it is not recovered now: {held}"
-        return "it is recovered next"
+            return f"nothing is done about it now: {held}"
+        return self._told_of_refill(one) or "it is healed next"
+
+    def _told_of_refill(self, one: LostDisk) -> str | None:
+        """Say how far the pod is that gives it an empty disk; None: there is none."""
+        name = refill_pod.name_of(one.bookie)
+        pod = next((each for each in self._observed.refilling if each.name == name), None)
+        if pod is None:
+            return None
+        said = pod.words if pod.trouble is None else pod.trouble.told
+        told = f"pod {name} gives it an empty disk"
+        return told if pod.exit_code == 0 or not said else f"{told}: {said}"
 
     def _back(self) -> Iterator[TakeRemovalBack]:
         """Take back the removal of a bookie that serves again."""
@@ -151,7 +212,7 @@ class _Healing:
 
     def _fresh(self) -> Iterator[RemoveObject]:
         """Let a pod start a new bookie now that the cookie is gone, and not after a long pause."""
-        for one in lost_disks.refusing(self._observed):
+        for one in lost_disks.refusing(self._observed.pods):
             if one.bookie not in self._root.locations and one.bookie not in self._root.orders:
                 yield RemoveObject(kind=PODS, name=one.bookie, uid=one.uid)
 
