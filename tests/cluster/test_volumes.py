@@ -8,7 +8,7 @@ The lab has no volume driver. What a driver does, the test does: it says that a 
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from kazoo.client import KazooClient
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.cluster
 _NAMES: Final = [f"data-log-{zone}-{n}" for zone in ZONES for n in range(3)]
 
 POLICY: Final = SOON | {"repair": {"bookieRecoveryDelay": "1s"}}
-SPEC: Final = {"policy": POLICY, "heal": {"lostVolume": "Recover"}}
+SPEC: Final[dict[str, Any]] = {"policy": POLICY, "heal": {"lostVolume": "Recover"}}
 LOST: Final = "log-b-1"
 LEDGERS, ENTRIES = 12, 20
 

@@ -314,6 +314,24 @@ async def test_a_zone_that_the_roll_has_not_reached_keeps_its_template() -> None
     assert set((await rolling_world.images(world)).values()) == {NEW}
 
 
+async def test_no_set_is_made_again_while_a_step_of_the_roll_is_under_way() -> None:
+    world = await built(image=OLD)
+    world.broken.add(NEW)
+    await world.change(image=NEW)
+    await world.settle()
+    assert "step" in await rolling_world.roll(world), "it has halted in the midst of one"
+    sets = await set_uids(world)
+
+    await world.change(image=NEW, storage={"size": "2Gi"})
+    await world.settle()
+    assert set((await volume_world.sizes(world)).values()) == {"2Gi"}
+    assert await set_uids(world) == sets
+
+    await world.change(image=OLD)
+    await world.settle()
+    assert await volume_world.templates(world) == {"2Gi"}
+
+
 async def until_a_set_is_away(world: VolumeWorld) -> str:
     """Let the operator work until a StatefulSet is deleted alone; give its name."""
     for _ in range(100):
