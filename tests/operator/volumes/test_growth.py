@@ -94,11 +94,8 @@ async def test_the_claims_keep_the_label_by_which_they_go_with_their_cluster() -
 
 
 async def test_a_claim_that_gets_its_label_keeps_its_size() -> None:
-    """An apply that does not name the size any more would take it back."""
+    """An apply that does not name the size, or the label, any more would take it back."""
     world = await built()
-    await world.change(storage={"size": "2Gi"})
-    await world.settle()
-    await world.unmark_claims()
     bodies = []
     apply = world.kubernetes.apply
 
@@ -107,9 +104,12 @@ async def test_a_claim_that_gets_its_label_keeps_its_size() -> None:
         await apply(kind, body, subresource=subresource)
 
     world.kubernetes.apply = noted  # type: ignore[method-assign] # it listens only
+    await world.change(storage={"size": "2Gi"})
+    await world.settle()
+    await world.unmark_claims()
     await world.settle()
 
-    assert len(bodies) == len(BOOKIES)
+    assert len(bodies) == 2 * len(BOOKIES)
     for body in bodies:
         assert body["spec"] == {"resources": {"requests": {"storage": "2Gi"}}}
         assert body["metadata"]["labels"]["zonekeeper.io/instance"]
@@ -185,18 +185,20 @@ async def test_growth_that_has_begun_goes_on_when_its_class_changes() -> None:
 async def test_a_claim_that_cannot_grow_keeps_no_other_from_growing() -> None:
     world = await built()
     await world.change(storage={"size": "2Gi"})
-    failed = 0
+    tried = 0
 
-    def one_fails(verb: str, kind: ObjectKind) -> None:
-        nonlocal failed
+    def first_fails(verb: str, kind: ObjectKind) -> None:
+        nonlocal tried
         if (verb, kind) == ("apply", CLAIMS):
-            failed += 1
-            if failed % len(BOOKIES) == 1:
+            tried += 1
+            if tried == 1:
                 raise KubernetesError(403, "exceeded quota")
 
-    world.fate = one_fails
-    for _ in range(2):
+    world.fate = first_fails
+    while not tried:
         await world.turn()
+    asked = await volume_world.sizes(world)
+    assert sorted(asked.values()) == ["1Gi", *["2Gi"] * 5], "in one turn"
     world.fate = refusing("apply", CLAIMS, KubernetesError(403, "exceeded quota"))
     await world.settle()
 
