@@ -169,13 +169,24 @@ async def test_what_is_refused_is_said_and_nothing_else() -> None:
     assert preflight_text.plain(found)["legal"] is False
 
 
-async def test_a_bookie_that_holds_something_is_not_taken_back_and_one_that_does_not_is() -> None:
+async def test_bookies_that_hold_something_are_removed_in_order_and_a_slip_is_taken_back() -> None:
     world = await settled(bookiesPerZone=3)
     ledger = await world.write_ledger("log-a-2", "log-b-0")
 
     found = await look(world, bookiesPerZone=2)
-    assert len(found.refused) == 1
-    assert "ledgers name log-a-2" in found.refused[0]
+    assert found.refused == ()
+    assert [one.fields for one in found.changes] == [], "no bookie is stopped before it is emptied"
+    assert [one.bookie for one in found.removals] == ["log-a-2", "log-b-2", "log-c-2"]
+    said = text(found)
+    assert (
+        "scale-down: 3 bookies are emptied and removed, one after the other; their volumes" in said
+    )
+    assert "  1. log-a-2: 1 ledgers name it; of the closed ones it holds 0 bytes" in said
+    assert preflight_text.plain(found)["removals"][1] == {
+        "bookie": "log-b-2",
+        "ledgers": 0,
+        "bytes": 0,
+    }
 
     await world.delete_ledger(ledger)
     found = await look(world, bookiesPerZone=2)

@@ -6,7 +6,7 @@ ones. Copying is a swap in a ledger's metadata: the bookie goes, another one of 
 
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import assert_never
 
@@ -48,6 +48,9 @@ from zonekeeper.replication.orders.emptying import NotEmptiedError
 from zonekeeper.replication.orders.giving import AskedOrder
 from zonekeeper.replication.view.alerts import Chronicle
 
+#: What is left of three bookies a zone when there are two.
+KEPT = {f"{NAME}-{zone}-{number}" for zone in "abc" for number in range(2)}
+
 
 class RemovingWorld(World):
     """A world in which orders are carried out, one step of each order at a time."""
@@ -63,6 +66,10 @@ class RemovingWorld(World):
 
     async def controllers(self) -> None:
         await super().controllers()
+        await self.carry_out()
+
+    async def carry_out(self) -> None:
+        """Do one step of each order, as autorecovery processes do."""
         if self.is_repaired:
             with suppress(clusters.NotAClusterError):
                 async with cluster_of(self) as cluster:
@@ -89,20 +96,22 @@ class RemovingWorld(World):
         match step:
             case MakeReadOnly():
                 self.refusing.add(bookie)
-                await _change(cluster, bookie, read_only=True)
+                await _change(cluster, bookie, lambda one: dataclasses.replace(one, read_only=True))
             case MakeWritable():
                 self.refusing.discard(bookie)
-                await _change(cluster, bookie, read_only=False)
+                await _change(
+                    cluster, bookie, lambda one: dataclasses.replace(one, read_only=False)
+                )
             case EmptyOnce():
                 await self._empty(cluster, bookie)
             case Forget():
                 await self._forget(cluster, bookie)
             case TakeOrderBack():
                 word = OrderWord(at_ms=self.wall_ms, by="autorecovery", reason="its mark is gone")
-                await _change(cluster, bookie, taken_back=word)
+                await _change(cluster, bookie, lambda one: bookie_orders.taken_back(one, word))
             case EndOrder():
                 self.refusing.discard(bookie)
-                await _end(cluster, bookie)
+                await _change(cluster, bookie, lambda _: None)
             case AwaitChange():
                 await self._tell(cluster, bookie, step.phase, why=step.why)
             case WriteLostOff():
@@ -120,7 +129,8 @@ class RemovingWorld(World):
             await self._tell(cluster, bookie, OrderPhase.STUCK, why=str(error))
             return
         if not left:
-            await _change(cluster, bookie, emptied_ms=self.wall_ms)
+            now_ms = self.wall_ms
+            await _change(cluster, bookie, lambda one: dataclasses.replace(one, emptied_ms=now_ms))
             await self._tell(cluster, bookie, OrderPhase.EMPTIED)
             return
         await self._tell(cluster, bookie, OrderPhase.COPYING, left=len(left))
@@ -128,7 +138,7 @@ class RemovingWorld(World):
 
     async def _forget(self, cluster: Cluster, bookie: BookieId) -> None:
         if await emptying.naming(cluster, bookie):
-            await _change(cluster, bookie, emptied_ms=None)
+            await _change(cluster, bookie, lambda one: dataclasses.replace(one, emptied_ms=None))
             return
         self.refusing.discard(bookie)
         await order_records.change(
@@ -148,7 +158,7 @@ class RemovingWorld(World):
             ledgers_left=left,
             why=why,
         )
-        await _change(cluster, bookie, progress=told)
+        await _change(cluster, bookie, lambda one: dataclasses.replace(one, progress=told))
 
     # what is there
 
@@ -231,6 +241,11 @@ class GoneWatch:
         self.gone.append((what, bookie))
 
 
+async def scaled(world: RemovingWorld) -> tuple[str, str]:
+    """Give status and reason of the condition ``Scaled``."""
+    return (await world.conditions())["Scaled"]
+
+
 async def built(**spec: object) -> RemovingWorld:
     """Give a cluster of three bookies a zone with a ledger on each bookie."""
     world = RemovingWorld(**spec)
@@ -264,25 +279,14 @@ async def move_copy(cluster: Cluster, ledger_id: LedgerId, bookie: BookieId) -> 
     await ledgers.change(cluster, ledger_id, swapped)
 
 
-async def _change(cluster: Cluster, bookie: BookieId, **fields: object) -> None:
+async def _change(
+    cluster: Cluster, bookie: BookieId, then: Callable[[BookieOrder], BookieOrder | None]
+) -> None:
     def changed(state: OrderState) -> OrderChange:
         assert state.order is not None
-        if "taken_back" in fields:
-            word = fields["taken_back"]
-            assert isinstance(word, OrderWord)
-            return OrderChange(
-                order=bookie_orders.taken_back(state.order, word), record=state.record
-            )
-        order = dataclasses.replace(state.order, **fields)  # type: ignore[arg-type] by name
-        return OrderChange(order=order, record=state.record)
+        return OrderChange(order=then(state.order), record=state.record)
 
     await order_records.change(cluster, bookie, changed)
-
-
-async def _end(cluster: Cluster, bookie: BookieId) -> None:
-    await order_records.change(
-        cluster, bookie, lambda state: OrderChange(order=None, record=state.record)
-    )
 
 
 def plan_of(scaling: Json) -> Sequence[str]:

@@ -1,19 +1,34 @@
 """Fewer bookies by an edit: emptied one after the other, stopped, forgotten; or taken back."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.operator.resources import NAME, SPACE
+from tests.operator.resources import KEY, SPACE
 from tests.operator.roll import rolling_world
 from tests.operator.roll.rolling_world import cluster_of
 from tests.operator.scaling import removing_world
-from tests.operator.scaling.removing_world import GoneWatch, RemovingWorld, built, plan_of
+from tests.operator.scaling.removing_world import (
+    KEPT,
+    GoneWatch,
+    RemovingWorld,
+    built,
+    plan_of,
+    scaled,
+)
 from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.formats import ledger_paths
-from zonekeeper.operator.kubernetes.api import CLAIMS, LEFT_LABEL, PODS
+from zonekeeper.metadata.store.store import MetadataStore
+from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.operator.cluster import crd
+from zonekeeper.operator.cluster.desired import Desired
+from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, CLAIMS, LEFT_LABEL, PODS, Json
+from zonekeeper.operator.plan.scaling import leaving
+from zonekeeper.operator.roots.roots import RootFound
+from zonekeeper.operator.run.reconciling import Reconciler
 from zonekeeper.placement.base.ids import BookieId
 
 GOING = ["log-a-2", "log-b-2", "log-c-2"]
-KEPT = {f"log-{zone}-{number}" for zone in "abc" for number in range(2)}
 
 
 async def until_emptying(world: RemovingWorld, bookie: str) -> None:
@@ -24,10 +39,6 @@ async def until_emptying(world: RemovingWorld, bookie: str) -> None:
         await world.turn()
         await world.controllers()
     raise AssertionError(f"{bookie} gets no order: {await world.scaling()}")
-
-
-async def scaled(world: RemovingWorld) -> tuple[str, str]:
-    return (await world.conditions())["Scaled"]
 
 
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
@@ -57,8 +68,8 @@ async def test_bookies_with_data_go_one_after_the_other_and_cookie_and_volume_go
     assert {*await world.claims()} == KEPT | left
 
 
-def _labels(item: dict[str, object]) -> dict[str, str]:
-    found: dict[str, str] = item["metadata"]["labels"]  # type: ignore[index]  # plain JSON
+def _labels(item: Json) -> Json:
+    found: Json = item["metadata"]["labels"]
     return found
 
 
@@ -317,6 +328,139 @@ async def test_a_bookie_that_is_not_asked_for_makes_up_for_none_that_is() -> Non
 
 
 async def test_the_scale_of_the_resource_is_what_a_zone_runs() -> None:
+    (version,) = crd.definition()["spec"]["versions"]
+    paths = version["subresources"]["scale"]
     world = await built()
+
+    assert paths == {
+        "specReplicasPath": ".spec.bookiesPerZone",
+        "statusReplicasPath": ".status.bookiesPerZone",
+    }
     assert (await world.get())["status"]["bookiesPerZone"] == 3
-    assert NAME == "log"
+
+
+async def test_a_number_between_goes_on_with_what_was_accepted_and_a_lower_one_is_judged() -> None:
+    world = RemovingWorld(bookiesPerZone=4)
+    await world.settle()
+    for number in range(4):
+        await world.write_ledger(*(f"log-{zone}-{number}" for zone in "abc"))
+    await world.change(bookiesPerZone=2)
+    await until_emptying(world, "log-a-3")
+
+    await world.change(bookiesPerZone=3)
+    await world.settle()
+    assert await world.replicas() == {"a": 3, "b": 3, "c": 3}
+    await world.change(bookiesPerZone=1)
+    await world.settle()
+    assert (await world.conditions())["Legal"] == ("False", "Blocked")
+    assert await world.replicas() == {"a": 3, "b": 3, "c": 3}
+
+
+async def test_an_illegal_edit_does_not_stop_what_was_accepted() -> None:
+    world = await built()
+    await world.change(bookiesPerZone=2)
+    await until_emptying(world, "log-a-2")
+
+    await world.change(policy={"quorums": {"ack": 4}})
+    await world.settle()
+
+    assert (await world.conditions())["Legal"] == ("False", "Refused")
+    assert await world.cookies() == KEPT
+
+
+async def test_notes_that_are_lost_delete_no_volume() -> None:
+    world = await built(storage={"size": "1Gi", "onScaleDown": "Delete"})
+    await world.change(bookiesPerZone=2)
+    while "log-a-2" in await world.cookies():
+        await world.turn()
+        await world.controllers()
+    found = await world.get()
+    del found["status"]["scaling"]["leaving"]
+    world.kubernetes.put(BOOKIE_CLUSTERS, found)
+    await world.settle()
+
+    assert {*await world.claims()} == KEPT | {"log-a-2"}
+
+
+class TornStore(MemoryStore):
+    """A store in which a bookie is forgotten just before the cookies are read, or just after."""
+
+    def __init__(self, world: RemovingWorld, root: str, *, is_before: bool) -> None:
+        super().__init__(world.server, root=root)
+        self._world = world
+        self._is_before = is_before
+
+    async def children(self, path: str, *, sync: bool = False) -> tuple[str, ...] | None:
+        is_meant = path.endswith("/cookies")
+        if is_meant and self._is_before:
+            await self._forget()
+        found = await super().children(path, sync=sync)
+        if is_meant and not self._is_before:
+            await self._forget()
+        return found
+
+    async def _forget(self) -> None:
+        self._world.is_repaired = True
+        await self._world.carry_out()
+        self._world.is_repaired = False
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+async def test_a_bookie_that_is_forgotten_in_the_midst_of_a_look_keeps_its_note(
+    *, is_before: bool
+) -> None:
+    world = await built(storage={"size": "1Gi", "onScaleDown": "Delete"})
+    await world.change(bookiesPerZone=2)
+    while (await world.replicas())["a"] == 3:
+        await world.controllers()
+        await world.turn()
+    world.is_repaired = False
+    await world.controllers()  # the bookie is registered no more, and is not forgotten
+    assert "log-a-2" in await world.cookies()
+
+    async def torn(address: str) -> MetadataStore:
+        return TornStore(world, world.root_of(address), is_before=is_before)
+
+    await world.reconciler.close()
+    world.reconciler = Reconciler(replace(world.surroundings(), opener=torn), KEY)
+    while "log-a-2" in await world.cookies():
+        await world.turn()
+    assert [one["bookie"] for one in (await world.scaling())["leaving"]] == ["log-a-2"]
+    world.is_repaired = True
+    await world.reconciler.close()
+    world.reconciler = world.new_operator()
+    await world.settle()
+
+    assert {*await world.claims()} == KEPT
+
+
+async def test_a_claim_that_was_made_anew_is_not_the_one_that_was_noted() -> None:
+    world = await built(storage={"size": "1Gi", "onScaleDown": "Delete"})
+    world.is_repaired = False
+    await world.change(bookiesPerZone=2)
+    await until_emptying(world, "log-a-2")
+    await world.turn()
+    world.is_repaired = True
+    while "log-a-2" in await world.cookies():
+        await world.turn()
+        await world.controllers()
+    (old,) = [one for name, one in (await world.claims()).items() if name == "log-a-2"]
+    world.kubernetes.mark_deleted(CLAIMS, SPACE, "data-log-a-2")
+    again = {**old, "metadata": {**old["metadata"], "uid": "another"}}
+    world.kubernetes.put(CLAIMS, again)
+    await world.settle()
+
+    assert (await world.claims())["log-a-2"]["metadata"]["uid"] == "another"
+
+
+async def test_each_listing_is_asked_for_once_and_not_while_a_bookie_is_emptied() -> None:
+    world = await built()
+    world.held_by = "zoneHeld: a drill"
+    await world.change(bookiesPerZone=2)
+    await until_emptying(world, "log-a-2")
+    await world.turn()
+    seen, wanted = await world.look()
+    assert isinstance(wanted, Desired)
+    assert isinstance(seen.root, RootFound)
+
+    assert leaving.to_be_listed(wanted, seen, seen.root) == frozenset()

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.operator.cluster import crd, desired, drift, owned_objects
-from zonekeeper.operator.cluster.desired import Desired, RefusedResource, UpdateRules
+from zonekeeper.operator.cluster.desired import (
+    Desired,
+    OnScaleDown,
+    RefusedResource,
+    UpdateRules,
+)
 from zonekeeper.operator.cluster.owned_objects import APPLIED, TEMPLATE
 from zonekeeper.operator.kubernetes.api import CLAIMS, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import ownership, planning, taking
@@ -19,9 +24,10 @@ from zonekeeper.operator.plan.plans import RemoveObject
 from zonekeeper.operator.plan.stages import Case, actions_of
 from zonekeeper.operator.plan.volumes import growing
 from zonekeeper.operator.roll import order, templates
-from zonekeeper.operator.roll.last_copies import LedgerCopies, StepPrice
+from zonekeeper.operator.roll.last_copies import HeldCopies, LedgerCopies, StepPrice
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.sight.observed import Observed
+from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.policy import rules_data
 
 #: They change with every change, and say nothing to a person.
@@ -50,6 +56,14 @@ class StepAhead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalAhead:
+    """A bookie that is emptied and removed, and what it holds; None: the ledgers were not read."""
+
+    bookie: BookieId
+    held: HeldCopies | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourcePreflight:
     """What the operator would do."""
 
@@ -58,6 +72,10 @@ class ResourcePreflight:
     warnings: tuple[str, ...] = ()
     changes: tuple[ObjectChange, ...] = ()
     steps: tuple[StepAhead, ...] = ()
+    #: The bookies that are emptied and removed, in order.
+    removals: tuple[RemovalAhead, ...] = ()
+    #: What becomes of their volumes.
+    on_scale_down: OnScaleDown | None = None
     #: What could not be seen, and so is missing here.
     unseen: tuple[str, ...] = ()
     update: UpdateRules | None = None
@@ -97,6 +115,11 @@ def of(
             StepAhead(step=step, price=_price(step, observed, copies))
             for step in order.remaining(wanted, observed)
         ),
+        removals=tuple(
+            RemovalAhead(bookie=one, held=None if copies is None else copies.held(one))
+            for one in (() if case.scaling is None else case.scaling.steps)
+        ),
+        on_scale_down=wanted.on_scale_down,
         unseen=unseen,
         update=wanted.update,
         is_paused=desired.is_paused(observed.resource),

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from zonekeeper.operator.cluster.desired import OnScaleDown
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.plan.preflight import ObjectChange, ResourcePreflight, StepAhead
 from zonekeeper.operator.roll.last_copies import StepPrice
@@ -24,6 +25,7 @@ def lines(found: ResourcePreflight) -> Iterator[str]:
     if not found.refused:
         yield from _objects(found.changes)
         yield from _steps(found)
+        yield from _removals(found)
     if found.is_paused:
         yield "spec.paused is true: nothing of it is done until it is false"
     yield NOTHING_CHANGED
@@ -56,6 +58,14 @@ def plain(found: ResourcePreflight) -> Json:
                 "copies": None if one.price is None else _plain_price(one.price),
             }
             for one in found.steps
+        ],
+        "removals": [
+            {
+                "bookie": one.bookie,
+                "ledgers": None if one.held is None else one.held.ledgers,
+                "bytes": None if one.held is None else one.held.closed_bytes,
+            }
+            for one in found.removals
         ],
         "paused": found.is_paused,
         "leastMs": found.least_ms,
@@ -102,6 +112,25 @@ def _steps(found: ResourcePreflight) -> Iterator[str]:
     )
     if found.update.paused:
         yield "update.paused: no step begins"
+
+
+def _removals(found: ResourcePreflight) -> Iterator[str]:
+    if not found.removals:
+        return
+    assert found.on_scale_down is not None, "it was read with the rest"
+    word = "deleted" if found.on_scale_down is OnScaleDown.DELETE else "left"
+    yield (
+        f"scale-down: {len(found.removals)} bookies are emptied and removed, one after the other; "
+        f"their volumes are {word} (storage.onScaleDown):"
+    )
+    for number, one in enumerate(found.removals, 1):
+        said = "what it holds is not known"
+        if one.held is not None:
+            said = (
+                f"{one.held.ledgers} ledgers name it; of the closed ones it holds "
+                f"{one.held.closed_bytes} bytes"
+            )
+        yield f"  {number}. {one.bookie}: {said}"
 
 
 def _price(ahead: StepAhead) -> str:

@@ -15,6 +15,7 @@ from zonekeeper.placement.base.ids import BookieId, LedgerId, UpgradeDomain, Zon
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.promises import absences
+from zonekeeper.replication.decisions import order_steps
 
 #: A fragment: its quorums, its bookies, and whether it may still grow.
 _Kind: TypeAlias = tuple[Quorums, tuple[BookieId, ...], bool]
@@ -36,6 +37,16 @@ class StepPrice:
     first: LedgerId | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldCopies:
+    """What a bookie holds."""
+
+    #: The number of ledgers that name it.
+    ledgers: int
+    #: Its part of the payload of those that are closed.
+    closed_bytes: int
+
+
 class LedgerCopies:
     """The fragments of a listing of all ledgers."""
 
@@ -44,16 +55,27 @@ class LedgerCopies:
         #: Ledgers whose metadata cannot be read: nothing is known of their copies.
         self.unknown = 0
         self._ledgers: dict[_Kind, set[LedgerId]] = {}
+        self._held: dict[BookieId, HeldCopies] = {}
 
     def add(self, ledger_id: LedgerId, ledger: LedgerMetadata) -> None:
         """Add a ledger."""
         self.ledgers += 1
+        for bookie in ledger.bookies:
+            before = self.held(bookie)
+            own_bytes = order_steps.held_bytes(ledger, bookie)
+            self._held[bookie] = HeldCopies(
+                ledgers=before.ledgers + 1, closed_bytes=before.closed_bytes + own_bytes
+            )
         quorums = placement_stamp.quorums_of(ledger)
         last = ledger.fragments[-1]
         for fragment in ledger.fragments:
             grows = fragment is last and not ledger.is_closed
             kind = (quorums, fragment.ensemble, grows)
             self._ledgers.setdefault(kind, set()).add(ledger_id)
+
+    def held(self, bookie: BookieId) -> HeldCopies:
+        """Give what a bookie holds."""
+        return self._held.get(bookie, HeldCopies(ledgers=0, closed_bytes=0))
 
     def add_unknown(self) -> None:
         """Add a ledger whose metadata cannot be read."""

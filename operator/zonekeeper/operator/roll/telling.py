@@ -17,7 +17,8 @@ STEPS_MAX: Final = 50
 def status(desired: Desired, observed: Observed, progress: RollProgress, now: str) -> Json:
     """Give ``status.roll``; ``now`` is wall time as the API writes it."""
     sets = progress.sets
-    total = desired.bookies_per_zone * len(sets)
+    # Bookies that are to be removed are rolled like others as long as they run.
+    total = sum(max(desired.bookies_per_zone, len(zone.pods)) for zone in sets)
     old = sum(zone.is_old(pod) for zone in sets for pod in zone.pods)
     told: Json = {
         "phase": phase(progress),

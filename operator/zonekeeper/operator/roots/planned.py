@@ -7,14 +7,16 @@ else's, and is never touched. A declaration that cannot be read is somebody else
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from zonekeeper.metadata.bookies import bookie_records
+from zonekeeper.metadata.bookies import registration as registrations
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord
 from zonekeeper.metadata.cluster import zone_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.formats.service_info import PublishedRoom
 from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.placement.base.chance import Chance
 from zonekeeper.placement.base.ids import BookieId, LedgerId
@@ -50,6 +52,8 @@ class WorkFacts:
     #: The number of ledgers that are marked for repair, up to ``MARKED_MAX``, and the first.
     marked: int
     first_marked: LedgerId | None
+    #: The room that registered bookies publish; one that publishes none is left out.
+    rooms: Mapping[BookieId, PublishedRoom] = field(default_factory=dict)
 
 
 async def declared(cluster: Cluster) -> Declared:
@@ -75,7 +79,7 @@ def declaration(unit: Location, owner: str, policy: Policy, chance: Chance) -> M
 
 
 async def facts(cluster: Cluster, bookies: Collection[BookieId]) -> WorkFacts:
-    """Read the records of bookies and the marks of ledgers."""
+    """Read the records and rooms of bookies and the marks of ledgers."""
     gate = asyncio.Semaphore(READS_IN_FLIGHT_MAX)
 
     async def read(bookie: BookieId) -> BookieRecord | None:
@@ -85,8 +89,17 @@ async def facts(cluster: Cluster, bookies: Collection[BookieId]) -> WorkFacts:
             except UnreadableError:
                 return None
 
+    async def room(bookie: BookieId) -> PublishedRoom | None:
+        async with gate:
+            try:
+                info = await registrations.read_service_info(cluster, bookie)
+            except UnreadableError:
+                return None
+            return None if info is None else info.room
+
     names = sorted(bookies)
     records = await asyncio.gather(*map(read, names))
+    rooms = zip(names, await asyncio.gather(*map(room, names)), strict=True)
     marked, first = 0, None
     async for ledger in underreplication.ids(cluster):
         first = ledger if first is None else first
@@ -94,5 +107,8 @@ async def facts(cluster: Cluster, bookies: Collection[BookieId]) -> WorkFacts:
         if marked == MARKED_MAX:
             break
     return WorkFacts(
-        records=dict(zip(names, records, strict=True)), marked=marked, first_marked=first
+        records=dict(zip(names, records, strict=True)),
+        marked=marked,
+        first_marked=first,
+        rooms={name: one for name, one in rooms if one is not None},
     )

@@ -120,6 +120,9 @@ class Roots:
             store = await self._opened(address)
             cluster = await clusters.open_cluster(store)
             policy = await policy_store.read(cluster)
+            # An order and its bookie's cookie end together. Orders are read first, so that no
+            # bookie which is just being removed is taken for one without an order.
+            orders = await removals.standing(cluster)
             registered = await bookie_watch.registrations(cluster)
             locations = await _locations(cluster)
             return RootFound(
@@ -131,7 +134,7 @@ class Roots:
                     name for name, how in registered.items() if how is Registration.READ_ONLY
                 ),
                 declared=await planned.declared(cluster),
-                orders=await removals.standing(cluster),
+                orders=orders,
                 work=await planned.facts(cluster, locations) if for_work else None,
                 gates=await gates.read(cluster, policy),
             )

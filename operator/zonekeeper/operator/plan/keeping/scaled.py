@@ -61,11 +61,11 @@ def _action(move: ScaleMove, case: Case) -> Action:
     assert instance is not None, "a scale-down is of a cluster that was built"
     owner = desired.owner(case.observed.resource)
     match move:
-        case scaling.Give(bookie):
+        case scaling.GiveOrder(bookie):
             count = case.desired.bookies_per_zone
             reason = f"the resource asks for {count} bookies in each zone"
             return OrderRemoval(bookie=bookie, instance=instance, owner=owner, reason=reason)
-        case scaling.TakeBack(bookie, token):
+        case scaling.ReturnOrder(bookie, token):
             return TakeRemovalBack(bookie=bookie, token=token, instance=instance, owner=owner)
         case scaling.DropClaim(claim):
             return RemoveObject(kind=CLAIMS, name=claim.name, uid=claim.uid)

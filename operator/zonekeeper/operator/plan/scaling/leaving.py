@@ -150,7 +150,7 @@ def unsettled(observed: Observed) -> Iterator[BookieId]:
     """
     root = own_root(observed)
     for one in scale_memory.read(observed.status).leaving:
-        if root is None or (one.bookie not in root.locations and one.bookie not in root.orders):
+        if root is None or one.bookie not in root.locations:
             yield one.bookie
 
 
@@ -161,7 +161,7 @@ def to_be_listed(desired: Desired, observed: Observed, root: RootFound) -> froze
     again and again for hours.
     """
     found = holdings.beyond(desired, root.locations)
-    if is_accepted(desired, observed):
+    if is_noted(desired, observed):
         places = holdings.places(desired)
         waits = {one for one in beyond(desired, observed, root) if set_of(one) in places}
         runs = {one for bookies in running(desired, observed).values() for one in bookies}

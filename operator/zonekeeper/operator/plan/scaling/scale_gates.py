@@ -3,14 +3,15 @@
 The gates are those of the roll, asked for the bookie that is to go: all other bookies are there and
 take writes, nothing is marked for repair, no zone is held or down, the zone watch has looked since
 the last change, and no ledger would be at risk if the bookie died while it is emptied. Beside them
-each zone must have room for what its bookies hold. What is not known does not hold.
+its zone must have room for what it holds. What is not known does not hold.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
+from zonekeeper.metadata.formats.service_info import PublishedRoom
 from zonekeeper.operator.cluster import quantities
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.plan.scaling import leaving
@@ -23,7 +24,7 @@ from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
 
-#: This share of the volumes that are left must stay free.
+#: This share of each volume that is left must stay free.
 RESERVE: Final = Fraction(1, 10)
 #: They are about the roll itself.
 _OF_ROLL: Final = (RollGate.PAUSED, RollGate.BAKING)
@@ -55,22 +56,41 @@ def _without_record(observed: Observed, bookie: BookieId) -> Observed:
 
 
 def _room(desired: Desired, observed: Observed, zone: ZoneName, bookie: BookieId) -> Iterator[str]:
-    """Ask each zone for room: what its bookies hold stays in it, on one volume less.
+    """Ask the zone for room: the copies of the bookie that is to go stay in it.
 
-    The payload of closed ledgers counts; of open ones the length is not known yet.
+    The payload of closed ledgers counts; of open ones the length is not known yet. The others say
+    their room in their registrations. Where one of them does not, their volumes are counted, and
+    what they hold.
     """
     sight, root = observed.ledgers, observed.root
-    if sight is None or not isinstance(root, RootFound):
-        return  # the gate of ledgers at risk waits for the same listing
-    size = int(quantities.value(desired.storage_size) or 0)
-    for one in desired.policy.placement.zones:
-        here = [name for name, at in root.locations.items() if at is not None and at.zone == one]
-        held = sum(sight.kinds.held_bytes.get(name, 0) for name in here)
-        left = len({*here} & root.registered) - (one == zone and bookie in root.registered)
-        room = int(left * size * (1 - RESERVE))
-        if held > room:
-            yield (
-                f"no room in zone {one}: its bookies hold {held} bytes of closed ledgers, and "
-                f"{left} volumes of {desired.storage_size} take {room} bytes if a tenth stays "
-                "free; set spec.bookiesPerZone to what it was, or delete ledgers"
-            )
+    if sight is None or not isinstance(root, RootFound) or root.work is None:
+        return  # a gate waits for the same listing, and for the root
+    held = sight.kinds.held_bytes
+    takes = root.registered - root.read_only - {bookie}
+    others = [one for one, at in root.locations.items() if at and at.zone == zone and one in takes]
+    needed, reserve = held.get(bookie, 0), _reserve(desired)
+    rooms = root.work.rooms
+    if all(one in rooms for one in others):
+        free = sum(max(0, _own(rooms[one], rooms.values()) - reserve) for one in others)
+    else:
+        volume = int(quantities.value(desired.storage_size) or 0)
+        free = sum(max(0, volume - reserve - held.get(one, 0)) for one in others)
+    if needed > free:
+        yield (
+            f"no room in zone {zone}: {bookie} holds {needed} bytes of closed ledgers, and the "
+            f"{len(others)} other bookies of the zone have {free} bytes free if a tenth of a "
+            "volume stays free on each; set spec.bookiesPerZone to what it was, or delete ledgers"
+        )
+
+
+def _reserve(desired: Desired) -> int:
+    return int((quantities.value(desired.storage_size) or 0) * RESERVE.numerator) // (
+        RESERVE.denominator
+    )
+
+
+def _own(room: PublishedRoom, rooms: Iterable[PublishedRoom]) -> int:
+    """Give a bookie's part of the free room of its disk, which others may share."""
+    if room.disk is None:
+        return room.free_bytes
+    return room.free_bytes // sum(one.disk == room.disk for one in rooms)

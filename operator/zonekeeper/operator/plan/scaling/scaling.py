@@ -47,14 +47,14 @@ _STUCK: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Give:
+class GiveOrder:
     """Give the order to remove this bookie."""
 
     bookie: BookieId
 
 
 @dataclass(frozen=True, slots=True)
-class TakeBack:
+class ReturnOrder:
     """Take this very order back."""
 
     bookie: BookieId
@@ -76,7 +76,7 @@ class LabelClaim:
     bookie: BookieId
 
 
-ScaleMove: TypeAlias = Give | TakeBack | DropClaim | LabelClaim
+ScaleMove: TypeAlias = GiveOrder | ReturnOrder | DropClaim | LabelClaim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ class _ScaleDown:
             why = "\n".join((f"{bookie} is the next to go, and waits:", *gates))
             return self._found(kept, waiting=Waiting(Predicate.REMOVAL_WAITS, why))
         kept.append(self._noted(bookie))
-        return self._found(kept, moves=[Give(bookie)])
+        return self._found(kept, moves=[GiveOrder(bookie)])
 
     def _found(
         self,
@@ -194,7 +194,7 @@ class _ScaleDown:
     def _has_order(self, bookie: BookieId) -> bool:
         return leaving.is_to_remove(self._root.orders.get(bookie))
 
-    def _back(self) -> Iterator[TakeBack]:
+    def _back(self) -> Iterator[ReturnOrder]:
         """Take back what this resource ordered about bookies that it asks for."""
         for bookie, order in sorted(self._root.orders.items()):
             if (
@@ -203,7 +203,7 @@ class _ScaleDown:
                 and leaving.is_ours(order, self._observed)
                 and leaving.is_asked_for(self._desired, bookie)
             ):
-                yield TakeBack(bookie, order.token)
+                yield ReturnOrder(bookie, order.token)
 
     def _under_way(self) -> Waiting | None:
         """Say what the orders that stand wait for; None: the next bookie may get its order.
@@ -253,16 +253,24 @@ class _ScaleDown:
         left = [claim for claim in one.claims if self._is_unsettled(claim)]
         if not left:
             return [], ""
-        if any(pod.name == one.bookie for pod in self._observed.pods):
-            return [], f"{one.bookie} was removed, and its pod is not gone yet"
-        if one.bookie in self._root.registered:
-            return [], f"{one.bookie} was removed, and is still registered"
-        if one.bookie not in self._observed.holdings.empty:
-            return [], f"{one.bookie} was removed, and the ledgers are listed once more"
+        if (lacks := self._lacks(one.bookie)) is not None:
+            return [], f"{one.bookie} was removed, and {lacks}"
         deletes = self._desired.on_scale_down is OnScaleDown.DELETE
         if deletes:
             return [DropClaim(claim) for claim in left], ""
         return [LabelClaim(claim, one.bookie) for claim in left], ""
+
+    def _lacks(self, bookie: BookieId) -> str | None:
+        """Say what its volumes wait for after a bookie was removed; None: nothing."""
+        if bookie in self._root.orders:
+            return "its order is still there"
+        if any(pod.name == bookie for pod in self._observed.pods):
+            return "its pod is not gone yet"
+        if bookie in self._root.registered:
+            return "it is still registered"
+        if bookie not in self._observed.holdings.empty:
+            return "the ledgers are listed once more"
+        return None
 
     def _is_unsettled(self, claim: NotedClaim) -> bool:
         found = self._observed.claims.get(claim.name)
@@ -278,9 +286,9 @@ def told_of(moves: Iterable[ScaleMove]) -> str:
 
 def _done(move: ScaleMove) -> str:
     match move:
-        case Give(bookie):
+        case GiveOrder(bookie):
             return f"the order to remove {bookie} is given"
-        case TakeBack(bookie):
+        case ReturnOrder(bookie):
             return f"the order to remove {bookie} is taken back"
         case DropClaim(claim):
             return f"the volume {claim.name} is removed"
