@@ -23,8 +23,7 @@ pytestmark = pytest.mark.cluster
 
 _NAMES: Final = [f"data-log-{zone}-{n}" for zone in ZONES for n in range(3)]
 
-POLICY: Final = SOON | {"repair": {"bookieRecoveryDelay": "1s"}}
-SPEC: Final[dict[str, Any]] = {"policy": POLICY, "heal": {"lostVolume": "Recover"}}
+SPEC: Final[dict[str, Any]] = {"policy": SOON, "heal": {"lostVolume": "Recover"}}
 LOST: Final = "log-b-1"
 LEDGERS, ENTRIES = 12, 20
 
