@@ -132,10 +132,14 @@ def test_what_a_built_cluster_cannot_change_is_refused_and_before_that_is_not(
 
     for change, words in (
         ({"uri": "zk://elsewhere/ledgers"}, r"spec\.metadata: .*cannot change"),
-        ({"storage": {"size": "3Gi"}}, r"spec\.storage: .*cannot change"),
+        ({"storage": {"size": "1Gi"}}, r"spec\.storage\.size: .*no volume shrinks"),
+        (
+            {"storage": {"size": "2Gi", "className": "fast"}},
+            r"spec\.storage\.className: .*cannot change",
+        ),
         (
             {"storage": {"size": "2Gi", "journal": {"size": "1Gi"}}},
-            r"spec\.storage: .*cannot change",
+            r"spec\.storage\.journal: .*cannot change",
         ),
         ({"policy": {"placement": {"upgradeDomains": 2}}}, "upgradeDomains: .*cannot change"),
     ):

@@ -73,7 +73,7 @@ readOnlyRootFilesystem: true
   resources: [pods]                       # delete: the roll; create, patch: the pod that asks an image for its formats
   verbs: [list, create, patch, delete]
 - apiGroups: [""]
-  resources: [persistentvolumeclaims]     # patch: whose data it is; delete: only under onDelete: Delete
+  resources: [persistentvolumeclaims]     # patch: whose data it is, its size; delete: only under onDelete: Delete
   verbs: [list, patch, delete]
 - apiGroups: [""]
   resources: [events]                     # get, patch: one that is there is counted up

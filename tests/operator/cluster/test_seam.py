@@ -65,8 +65,11 @@ FOR_EVER: Final = {
     "COMMAND": ("zonekeeper", "bookie", "run"),
     "FORMATS_COMMAND": ("zonekeeper", "bookie", "formats", "--output", "json"),
     "REPAIR_COMMAND": ("zonekeeper", "autorecovery", "run"),
+    "REFILL_COMMAND": ("zonekeeper", "bookie", "cookie", "replace-disk", "--yes", "--id"),
     "TERMINATION_LOG": "ZONEKEEPER_TERMINATION_LOG",
     "TERMINATION_LOG_PATH": "/dev/termination-log",
+    "LOST_DISK": "the disk was wiped, or is not mounted; mount the right one. If it is lost for "
+    "good",
     "GRPC_PORT": 3181,
     "HTTP_PORT": 8080,
     "SOCKET_PORT": 3182,

@@ -9,6 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from tests.operator.resources import clock, resource
+from tests.operator.volumes.volume_world import VolumeWorld
 from tests.operator.worlds import World
 from tests.support.checkout_root import ROOT
 from zonekeeper.operator.cluster import (
@@ -186,6 +187,11 @@ async def test_the_role_allows_exactly_what_the_operator_does(tmp_path: Path) ->
     await issuer.settle()
     await issuer.change(bookiesPerZone=3)
     await issuer.settle()
+    growing = VolumeWorld()
+    growing.fate = note
+    await growing.settle()
+    await growing.change(storage={"size": "2Gi"})
+    await growing.settle()
     used |= {(f"{kind.group}/{kind.plural}", verb) for kind in OWNED for verb in ("list", "watch")}
     clusters = "zonekeeper.io/bookieclusters"
     # Its status and finalizer are applied; the resource itself is never created by us.
@@ -262,7 +268,7 @@ def test_every_field_of_the_spec_stands_in_the_table_of_the_page() -> None:
 
 
 #: Structures of our own, whose fields stand in the page one by one.
-_SECTIONS: Final = ("autoReplication", "scaleDown", "storage", "update")
+_SECTIONS: Final = ("autoReplication", "heal", "scaleDown", "storage", "update")
 
 
 def _listed(spec: Json) -> list[str]:

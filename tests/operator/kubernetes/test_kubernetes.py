@@ -373,6 +373,26 @@ class Contract:
         await self._remove(place, owners["other-owner"])
         await place.gone("two", CONFIG_MAPS)
 
+    async def test_what_is_left_behind_stays_without_its_owner(self, place: Place) -> None:
+        await place.kubernetes.apply(CONFIG_MAPS, place.body("owner", CONFIG_MAPS))
+        uid = (await place.get("owner", CONFIG_MAPS))["metadata"]["uid"]
+        owner = {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.name, "name": "owner"}
+        body = place.body("one", CONFIG_MAPS)
+        body["metadata"]["ownerReferences"] = [owner | {"uid": uid}]
+        await place.kubernetes.apply(CONFIG_MAPS, body)
+        before = await place.get("one", CONFIG_MAPS)
+
+        await place.kubernetes.delete(
+            CONFIG_MAPS, place.space, "owner", uid="another", orphans=True
+        )
+        assert await place.get("owner", CONFIG_MAPS)
+        await place.kubernetes.delete(CONFIG_MAPS, place.space, "owner", uid=uid, orphans=True)
+        await place.gone("owner", CONFIG_MAPS)
+
+        after = await place.get("one", CONFIG_MAPS)
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert not after["metadata"].get("ownerReferences")
+
     @staticmethod
     async def _remove(place: Place, owner: Json) -> None:
         await place.kubernetes.delete(CONFIG_MAPS, place.space, owner["name"], uid=owner["uid"])

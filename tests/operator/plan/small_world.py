@@ -36,6 +36,7 @@ from zonekeeper.placement.zones.bookie_orders import (
 from zonekeeper.placement.zones.gate import Person
 from zonekeeper.placement.zones.losses import Followed, Pulse, Records
 from zonekeeper.placement.zones.observation import Observation
+from zonekeeper.wire.running import seam
 
 INSTANCE: Final = "0d6e3a1e-0000-4000-8000-000000000001"
 OTHER: Final = "0d6e3a1e-0000-4000-8000-000000000002"
@@ -116,7 +117,7 @@ RESOURCES: Final[tuple[tuple[Json, tuple[Json, ...]], ...]] = (
     (_scaling(), (LEGAL,)),
     (_resource(built=True, onDelete="Delete", held=True), (LEGAL,)),
     (_resource(built=True, held=True), (LEGAL,)),
-    (_resource(built=True, storage={"size": "9Gi"}), (LEGAL,)),
+    (_resource(built=True, storage={"size": "512Mi"}), (LEGAL,)),
     (_resource(built=True, paused=True), (LEGAL,)),
     (_resource(built=True, onDelete="Delete", paused=True, held=True, leaving=True), (LEGAL,)),
     (_resource(built=False, **REFUSED), ()),
@@ -194,6 +195,7 @@ def _troubled() -> Iterator[Standing]:
     for trouble in (
         None,
         *(PodTrouble(kind=kind, words="!", last_words=None, since=NOW) for kind in TroubleKind),
+        PodTrouble(kind=TroubleKind.CRASH_LOOP, words="!", last_words=seam.LOST_DISK, since=NOW),
     ):
         yield made, (replace(pods[0], ready=False, trouble=trouble), *pods[1:])
 
@@ -230,9 +232,11 @@ def _pods() -> tuple[Pod, ...]:
     )
 
 
-def _claims(instance: str | None) -> dict[str, VolumeClaim]:
+def _claims(instance: str | None, capacity: str = "1Gi") -> dict[str, VolumeClaim]:
     return {
-        owned_objects.claim_name(bookie): VolumeClaim(uid=f"uid-{bookie}", instance=instance)
+        owned_objects.claim_name(bookie): VolumeClaim(
+            uid=f"uid-{bookie}", instance=instance, size="1Gi", capacity=capacity
+        )
         for bookie in BOOKIES
     }
 
@@ -298,6 +302,7 @@ def _surroundings() -> Iterator[Json]:
     yield well | {"nodes": NodeSight(permitted=False)}
     yield well | {"nodes": _seen(nodes | {"node-b": {}})}
     yield well | {"failures": ("Apply: quota",)}
+    yield well | {"claims": _claims(INSTANCE, capacity="512Mi")}
     yield well | {"watched": watched(held=True)}
     yield well | {"watched": WatchSight(since_ms=0)}
     yield well | {"watched": WatchSight(since_ms=0, now_ms=3_600_000)}

@@ -193,8 +193,17 @@ def test_only_what_the_operator_kept_for_this_very_resource_is_read() -> None:
             "spec.metadata.uri: zk://elsewhere/ledgers: cannot change once the cluster is built: "
             "its bookies belong to that root; set it to zk://zookeeper:2181/logs/ledgers",
         ),
-        ({"storage": {"size": "2Gi"}}, "set it to what it was (size: 1Gi, className: none)"),
-        ({"storage": {"size": "1Gi", "className": "fast"}}, "spec.storage: cannot change"),
+        (
+            {"storage": {"size": "512Mi"}},
+            "spec.storage.size: 512Mi: cannot become less once the cluster is built: no volume "
+            "shrinks; set it to what it was or more, and for smaller volumes build another cluster "
+            "(1Gi)",
+        ),
+        (
+            {"storage": {"size": "1Gi", "className": "fast"}},
+            "spec.storage.className: fast: cannot change once the cluster is built: its volumes "
+            "are there; set it to what it was (none: leave it out)",
+        ),
         (
             {"policy": {"placement": {"upgradeDomains": 5}}},
             "spec.policy.placement.upgradeDomains: 5: cannot change once the cluster is built: the "

@@ -9,7 +9,7 @@ from tests.operator.plan import small_world
 from tests.operator.plan.small_world import Scene
 from tests.support.checkout_root import ROOT
 from zonekeeper.operator.kubernetes.api import Json
-from zonekeeper.operator.plan import marking, pausing, planning, stages
+from zonekeeper.operator.plan import pausing, planning, stages
 from zonekeeper.operator.plan.plans import Release, TurnPlan
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
@@ -70,7 +70,7 @@ def test_the_first_stage_that_is_not_settled_decides_and_later_ones_are_not_aske
         assert outcome == said[-1]
 
         still = scene.observed.leaving or pausing.is_paused(scene.observed)
-        marks = () if still else stages.actions_of(marking.stage(case))
+        marks = () if still else planning.beside(case)
         decided = outcome.actions if isinstance(outcome, Act) else ()
         assert plan.actions == decided + marks
         if isinstance(outcome, Waiting):

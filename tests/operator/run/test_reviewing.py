@@ -75,9 +75,9 @@ async def test_while_the_store_is_away_it_is_not_known_what_bookies_hold() -> No
 
 
 async def test_what_cannot_change_once_built_is_refused() -> None:
-    refused = await asked(await settled(), storage={"size": "2Gi"})
+    refused = await asked(await settled(), storage={"size": "512Mi"})
 
-    assert "spec.storage: cannot change once the cluster is built" in refused["status"]["message"]
+    assert "spec.storage.size: 512Mi: cannot become less" in refused["status"]["message"]
 
 
 async def test_an_object_of_another_owner_is_a_warning_because_it_may_be_going() -> None:
@@ -155,7 +155,7 @@ async def test_a_refusal_is_logged_with_its_resource(caplog: pytest.LogCaptureFi
     world = await settled()
     caplog.set_level("INFO")
 
-    await asked(world, storage={"size": "2Gi"})
+    await asked(world, storage={"size": "512Mi"})
 
     assert f"refused: {SPACE}/{NAME}: spec.storage" in caplog.text
 

@@ -10,6 +10,13 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.operator.resources import NAME, SPACE, URI
+from tests.operator.said_states import (
+    be_ready,
+    be_unready,
+    have_room,
+    in_trouble,
+    refuse_an_empty_disk,
+)
 from tests.operator.worlds import World
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store
@@ -33,7 +40,6 @@ from zonekeeper.operator.plan import causes, planning
 from zonekeeper.operator.plan.predicates import Predicate
 from zonekeeper.operator.roll.gates import RollGate
 from zonekeeper.operator.sight import node_sight
-from zonekeeper.operator.sight.pod_trouble import TroubleKind
 from zonekeeper.placement.base.units import HOUR_MS
 
 #: How a trouble begins, or ends.
@@ -233,40 +239,6 @@ async def begin_anew(world: World) -> None:
     await world.make_again()
 
 
-def set_ready(item: Json, *, ready: bool) -> None:
-    item["status"] = {"conditions": [{"type": "Ready", "status": str(ready)}]}
-
-
-def be_ready(item: Json) -> None:
-    set_ready(item, ready=True)
-
-
-def be_unready(item: Json) -> None:
-    set_ready(item, ready=False)
-
-
-#: What a kubelet says of a container in trouble; the scheduler speaks in a condition.
-WAITING_REASONS = {
-    TroubleKind.IMAGE_PULL: "ImagePullBackOff",
-    TroubleKind.NOT_STARTED: "CreateContainerConfigError",
-    TroubleKind.CRASH_LOOP: "CrashLoopBackOff",
-}
-
-
-def in_trouble(kind: TroubleKind) -> Callable[[Json], None]:
-    def begin(item: Json) -> None:
-        set_ready(item, ready=False)
-        if kind is TroubleKind.UNSCHEDULABLE:
-            said = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes fit"}
-            item["status"]["conditions"].append(said)
-        else:
-            waiting = {"reason": WAITING_REASONS[kind]}
-            container = {"name": "bookie", "state": {"waiting": waiting}}
-            item["status"]["containerStatuses"] = [container]
-
-    return begin
-
-
 def node_of(name: str) -> Callable[[Json], None]:
     def move(item: Json) -> None:
         item["spec"] = item["spec"] | {"nodeName": name}
@@ -333,6 +305,11 @@ KEEPING = (
         end=changing(PODS, "log-a-1", be_ready),
     ),
     Trouble(
+        predicate=P.VOLUMES_GROWING,
+        begin=changing(CLAIMS, "data-log-a-1", have_room("512Mi")),
+        end=changing(CLAIMS, "data-log-a-1", have_room("1Gi")),
+    ),
+    Trouble(
         predicate=P.HALTED,
         begin=both(break_the_next_image, editing(image="zonekeeper:2")),
         end=editing(image="zonekeeper:0.1.0"),
@@ -354,6 +331,11 @@ KEEPING = (
 )
 #: Beside other troubles they do what bookies do that are not ready for no reason that is known.
 OF_PODS = (
+    Trouble(
+        predicate=P.VOLUME_LOST,
+        begin=changing(PODS, "log-a-1", refuse_an_empty_disk),
+        end=changing(PODS, "log-a-1", be_ready),
+    ),
     *(
         Trouble(
             predicate=cause,

@@ -45,6 +45,7 @@ from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.policy import unnamed
+from zonekeeper.wire.running import seam
 
 VERSION_NAME: Final = "VERSION"
 NEW_NAME: Final = whole_files.new_name(VERSION_NAME)
@@ -205,8 +206,8 @@ class _Folders:
             option = "" if folder is None else f" --folder {folder}"
             raise WrongDiskError(
                 f"{cluster} knows {self._mine.bookie}, and its {self._called(folder)} has no file "
-                f"{name}: the disk was wiped, or is not mounted; mount the right one. If it is "
-                f"lost for good, `zonekeeper bookie cookie replace-disk{option}` gives the bookie "
+                f"{name}: {seam.LOST_DISK}, `zonekeeper bookie cookie replace-disk{option}` gives "
+                "the bookie "
                 "an empty one; or remove the bookie, let its ledgers be repaired, and start a new "
                 "one"
             )

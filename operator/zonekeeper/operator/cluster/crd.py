@@ -37,21 +37,27 @@ _DESCRIPTIONS: Final = {
     "lowered, the bookies that go are emptied first, one at a time.",
     "image": "The image of bookies and autorecovery, with a tag or a digest. Without it an upgrade "
     "of the operator rolls the cluster.",
+    "heal": "What the operator mends by itself.",
+    "heal.atOnce": "At most so many bookies are healed at a time.",
+    "heal.lostVolume": "Of a bookie whose volume is lost: Tell says so, with the ways out; Recover "
+    "has its copies made elsewhere by autorecovery, and then starts a new bookie in its place; "
+    "Refill gives it the empty disk, and it gets its copies back there.",
     "metadata": "The metadata store of the cluster.",
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
     "onDelete": "On deletion Retain keeps volumes and metadata, Delete removes them.",
     "paused": "The operator looks and writes the status, and does nothing else for this cluster.",
     "scaleDown": "How the bookies go that are not asked for any more.",
     "scaleDown.paused": "No further bookie is emptied; one that is being emptied goes on.",
-    "storage": "The volumes of each bookie. They cannot change once the cluster is built.",
+    "storage": "The volumes of each bookie. Once the cluster is built they may grow; nothing else "
+    "of them can change.",
     "storage.className": "The storage class of the volumes.",
     "storage.journal": "A volume of its own for each bookie's arrival segments, which are written "
     "and synced at once. It can be had only when the cluster is built.",
     "storage.journal.className": "The storage class of the journal volumes.",
-    "storage.journal.size": "The size of each bookie's journal volume.",
+    "storage.journal.size": "The size of each bookie's journal volume. It may grow.",
     "storage.onScaleDown": "When a bookie was removed because fewer are asked for, Retain keeps "
     "its volume, Delete removes it.",
-    "storage.size": "The size of each bookie's volume.",
+    "storage.size": "The size of each bookie's volume. It may grow.",
     "update": "How a changed image or another change of the pods reaches the bookies.",
     "podUser": "Of the pods of bookies and of autorecovery: Fixed runs them as one user, which is "
     "always the same; Platform names no user, and the platform chooses one, as OpenShift does.",

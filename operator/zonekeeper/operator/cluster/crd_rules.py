@@ -33,18 +33,25 @@ _NAME_RULE: Final = {
     "message": f"{desired.CLUSTER_NAME_RULE}; choose another name",
     "fieldPath": ".metadata.name",
 }
-#: What becomes of a volume may change; the volume may not.
-_SAME_VOLUMES: Final = " && ".join(
-    (
-        "self.spec.storage.size == oldSelf.spec.storage.size",
-        *(
-            f"has(self.spec.storage.{field}) == has(oldSelf.spec.storage.{field}) && "
-            f"(!has(self.spec.storage.{field}) || "
-            f"self.spec.storage.{field} == oldSelf.spec.storage.{field})"
-            for field in ("className", "journal")
-        ),
-    )
+_VOLUMES_STAY: Final = (
+    "cannot change once the cluster is built: its volumes are there; set it to what it was"
 )
+_BOTH_JOURNALS: Final = "(has(self.spec.storage.journal) && has(oldSelf.spec.storage.journal))"
+
+
+def _larger(size: str, before: str) -> str:
+    """Give the rule that a size is not smaller than it was."""
+    return f"quantity({size}).compareTo(quantity({before})) >= 0"
+
+
+def _same_class(now: str, before: str) -> str:
+    """Give the rule that a storage class stays; an equality of optionals counts as too costly."""
+    return (
+        f"has({now}.className) == has({before}.className) && "
+        f"(!has({now}.className) || {now}.className == {before}.className)"
+    )
+
+
 #: What a built cluster must keep: the condition, the field, and the message if it changes.
 _CHANGES: Final = (
     (
@@ -54,9 +61,32 @@ _CHANGES: Final = (
         "it was",
     ),
     (
-        _SAME_VOLUMES,
-        ".spec.storage",
-        "cannot change once the cluster is built: its volumes are there; set it to what it was",
+        _larger("self.spec.storage.size", "oldSelf.spec.storage.size"),
+        ".spec.storage.size",
+        volumes.NO_SHRINKING,
+    ),
+    (
+        _same_class("self.spec.storage", "oldSelf.spec.storage"),
+        ".spec.storage.className",
+        _VOLUMES_STAY,
+    ),
+    (
+        "has(self.spec.storage.journal) == has(oldSelf.spec.storage.journal)",
+        ".spec.storage.journal",
+        _VOLUMES_STAY,
+    ),
+    (
+        f"!{_BOTH_JOURNALS} || "
+        + _larger("self.spec.storage.journal.size", "oldSelf.spec.storage.journal.size"),
+        ".spec.storage.journal.size",
+        volumes.NO_SHRINKING,
+    ),
+    (
+        f"!{_BOTH_JOURNALS} || ("
+        + _same_class("self.spec.storage.journal", "oldSelf.spec.storage.journal")
+        + ")",
+        ".spec.storage.journal.className",
+        _VOLUMES_STAY,
     ),
     (
         f"{_DOMAINS.format('self')} == {_DOMAINS.format('oldSelf')}",

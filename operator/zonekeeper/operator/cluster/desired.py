@@ -31,6 +31,7 @@ DEFAULT_ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 BOOKIES_PER_ZONE_MAX: Final = 1_000
 REPAIRERS_PER_ZONE_MAX: Final = 10
+HEALED_AT_ONCE_MAX: Final = 10
 CLUSTER_NAME_MAX: Final = 30
 #: A pod has a label ``<cluster>-<zone>-<hash of 10 characters>``, of at most 63 characters.
 SET_NAME_MAX: Final = 52
@@ -60,6 +61,17 @@ class OnScaleDown(enum.StrEnum):
     DELETE = "Delete"
 
 
+class LostVolume(enum.StrEnum):
+    """What is done about a bookie whose volume is lost?"""
+
+    #: It is told, with the ways that there are.
+    TELL = "Tell"
+    #: Its copies are made elsewhere, and a new bookie takes its place.
+    RECOVER = "Recover"
+    #: It gets the empty disk, and starts in limbo until its copies are back.
+    REFILL = "Refill"
+
+
 class PodUser(enum.StrEnum):
     """As which user do the processes in the pods run?"""
 
@@ -73,6 +85,8 @@ class PodUser(enum.StrEnum):
 FIELDS: Final[Mapping[str, fields.Kind]] = {
     "autoReplication.perZone": fields.Whole(0, REPAIRERS_PER_ZONE_MAX),
     "bookiesPerZone": fields.Whole(1, BOOKIES_PER_ZONE_MAX),
+    "heal.atOnce": fields.Whole(1, HEALED_AT_ONCE_MAX),
+    "heal.lostVolume": fields.OneOf(LostVolume),
     "image": images.IMAGE,
     "metadata.uri": fields.Text(
         r"zk://[-0-9A-Za-z._:,;\[\]/~]{1,1000}",
@@ -96,6 +110,8 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
 DEFAULTS: Final[Mapping[str, int | str]] = {
     "autoReplication.perZone": 1,
     "bookiesPerZone": 3,
+    "heal.atOnce": 1,
+    "heal.lostVolume": LostVolume.TELL.value,
     "onDelete": OnDelete.RETAIN.value,
     "paused": False,
     "podUser": PodUser.FIXED.value,
@@ -133,6 +149,15 @@ class UpdateRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HealRules:
+    """What the operator mends by itself."""
+
+    lost_volume: LostVolume
+    #: So many bookies at a time.
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
     """A legal cluster, as its resource asks for it."""
 
@@ -161,6 +186,7 @@ class Desired:
     #: The bookies' settings that were chosen, as texts by name.
     config: Mapping[str, str]
     update: UpdateRules
+    heal: HealRules
     policy: Policy
     tls: TlsRules
     network: NetworkRules
@@ -276,6 +302,7 @@ def read(resource: Json) -> Desired | RefusedResource:
         resources=resources,
         config=chosen,
         update=_update(values),
+        heal=_heal(values),
         policy=replace(policy, owner=owner(resource)),
         tls=tls,
         network=network,
@@ -316,6 +343,12 @@ def _update(values: Mapping[str, object]) -> UpdateRules:
     assert isinstance(deadline_ms, int), "every plain field was read"
     paused = values["update.paused"] is True
     return UpdateRules(bake_ms=bake_ms, deadline_ms=deadline_ms, paused=paused)
+
+
+def _heal(values: Mapping[str, object]) -> HealRules:
+    at_once = values["heal.atOnce"]
+    assert isinstance(at_once, int), "every plain field was read"
+    return HealRules(lost_volume=LostVolume(str(values["heal.lostVolume"])), at_once=at_once)
 
 
 def _example(kind: fields.Kind) -> str:

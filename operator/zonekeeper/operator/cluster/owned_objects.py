@@ -111,19 +111,45 @@ def stateful_sets(desired: Desired, resource: Json) -> tuple[Json, ...]:
 
 
 def with_standing_claims(body: Json, found: Json) -> Json:
-    """Give ``body`` with the claim labels of the standing object, because they cannot change."""
+    """Give ``body`` with the claim templates of the standing object, because they cannot change.
+
+    Labels and sizes are those that stand. Volumes of other sizes need a StatefulSet that is made
+    again (``plan.volumes``).
+    """
     standing = {
-        one["metadata"]["name"]: one["metadata"].get("labels", {})
+        one["metadata"]["name"]: one
         for one in found.get("spec", {}).get("volumeClaimTemplates") or ()
     }
     if not standing:
         return body
     templates = [
-        {**ours, "metadata": {**ours["metadata"], "labels": standing[ours["metadata"]["name"]]}}
+        _as_standing(ours, standing[ours["metadata"]["name"]])
         for ours in body["spec"]["volumeClaimTemplates"]
         if ours["metadata"]["name"] in standing
     ]
+    return with_claims(body, templates)
+
+
+def _as_standing(ours: Json, standing: Json) -> Json:
+    spec, resources = ours["spec"], standing.get("spec", {}).get("resources")
+    return {
+        **ours,
+        "metadata": {**ours["metadata"], "labels": standing["metadata"].get("labels", {})},
+        "spec": spec if resources is None else {**spec, "resources": resources},
+    }
+
+
+def with_claims(body: Json, templates: list[Json]) -> Json:
+    """Give a StatefulSet with these claim templates."""
     return {**body, "spec": {**body["spec"], "volumeClaimTemplates": templates}}
+
+
+def claim_sizes(found: Json) -> dict[str, str]:
+    """Give the sizes of the volumes that a StatefulSet makes, by the volume's name."""
+    return {
+        one["metadata"]["name"]: str(one["spec"]["resources"]["requests"]["storage"])
+        for one in found.get("spec", {}).get("volumeClaimTemplates") or ()
+    }
 
 
 def image_of(pod: Json) -> str:

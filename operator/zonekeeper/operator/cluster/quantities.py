@@ -1,4 +1,4 @@
-"""Amounts of processor and memory as Kubernetes writes them, by value. Pure.
+"""Amounts of processor, memory and storage as Kubernetes writes them, by value. Pure.
 
 The API server gives an amount back in its own spelling (``.5`` as ``500m``, ``1e3`` as ``1k``), so
 two amounts are compared by value and not by text.
@@ -30,6 +30,12 @@ def value(given: object) -> Decimal | None:
         return None
     worth = _worth(Decimal(match[1]), match[2] or "")
     return worth if worth == 0 or _LEAST <= worth <= _MOST else None
+
+
+def is_larger(one: object, other: object) -> bool:
+    """Is an amount larger than another one? One that cannot be read is not compared."""
+    first, second = value(one), value(other)
+    return first is not None and second is not None and first > second
 
 
 def _worth(number: Decimal, suffix: str) -> Decimal:

@@ -33,6 +33,9 @@ REPAIRS_LABEL: Final = f"{GROUP}/repairs"
 #: On a pod that asks an image for its formats: the name of its cluster's resource. It does not
 #: carry ``CLUSTER_LABEL`` either.
 FORMATS_LABEL: Final = f"{GROUP}/formats"
+#: On a pod that gives a bookie an empty disk: the name of its cluster's resource. It does not carry
+#: ``CLUSTER_LABEL`` either.
+REFILLS_LABEL: Final = f"{GROUP}/refills"
 #: On a pod of a client of bookies: the name of the resource whose bookies it may reach.
 CLIENT_LABEL: Final = f"{GROUP}/client"
 #: On a ControllerRevision with a kept spec: the name of its cluster's resource.
@@ -109,6 +112,13 @@ POLICIES: Final = ObjectKind(
 CERTIFICATES: Final = ObjectKind(
     group="cert-manager.io", version="v1", plural="certificates", name="Certificate"
 )
+STORAGE_CLASSES: Final = ObjectKind(
+    group="storage.k8s.io",
+    version="v1",
+    plural="storageclasses",
+    name="StorageClass",
+    namespaced=False,
+)
 EVENTS: Final = ObjectKind(group="", version="v1", plural="events", name="Event")
 LEASES: Final = ObjectKind(group="coordination.k8s.io", version="v1", plural="leases", name="Lease")
 
@@ -174,8 +184,13 @@ class Kubernetes(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def delete(self, kind: ObjectKind, namespace: str, name: str, *, uid: str) -> None:
-        """Delete this very object and what it owns; if it is gone already, that counts as done."""
+    async def delete(
+        self, kind: ObjectKind, namespace: str, name: str, *, uid: str, orphans: bool = False
+    ) -> None:
+        """Delete this very object and what it owns; if it is gone already, that counts as done.
+
+        With ``orphans`` what it owns stays, without this owner. The object is there until then.
+        """
 
     @abc.abstractmethod
     async def close(self) -> None:

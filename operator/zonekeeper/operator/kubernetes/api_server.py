@@ -112,9 +112,12 @@ class ApiServer(Kubernetes):
         query = {"fieldManager": FIELD_MANAGER}
         await self._call("PATCH", path, body=edits, query=query, content=_EDITS)
 
-    async def delete(self, kind: ObjectKind, namespace: str, name: str, *, uid: str) -> None:
+    async def delete(
+        self, kind: ObjectKind, namespace: str, name: str, *, uid: str, orphans: bool = False
+    ) -> None:
         """Delete an object by name and uid."""
-        body: Json = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        policy = "Orphan" if orphans else "Background"
+        body: Json = {"preconditions": {"uid": uid}, "propagationPolicy": policy}
         try:
             await self._call("DELETE", kind.path(namespace, name), body=body)
         except GoneError:

@@ -64,6 +64,12 @@ class MemoryKubernetes(Kubernetes):
         """Read one object without calling ``disturb``."""
         return _copied(self._objects.get(_key(kind, namespace, name)))
 
+    def copy(self) -> "MemoryKubernetes":
+        """Give another twin with the objects of now, for reads that are old."""
+        other = MemoryKubernetes()
+        other._objects = _copied(self._objects)
+        return other
+
     def mark_deleted(self, kind: ObjectKind, namespace: str, name: str) -> None:
         """Delete as a user does: an object with a finalizer is only marked as deleted."""
         self._mark(_key(kind, namespace, name))
@@ -147,12 +153,25 @@ class MemoryKubernetes(Kubernetes):
         self._new_version(known)
         self._finalize(key, [*stand[:place], *stand[place + 1 :]])
 
-    async def delete(self, kind: ObjectKind, namespace: str, name: str, *, uid: str) -> None:
+    async def delete(
+        self, kind: ObjectKind, namespace: str, name: str, *, uid: str, orphans: bool = False
+    ) -> None:
         """Delete an object by name and uid."""
         self.disturb("delete", kind)
         known = self._objects.get(_key(kind, namespace, name))
         if known is not None and known["metadata"]["uid"] == uid:
+            if orphans:
+                self._orphan(uid)
             self.mark_deleted(kind, namespace, name)
+
+    def _orphan(self, uid: str) -> None:
+        """Let no object have this owner any more."""
+        for item in self._objects.values():
+            owners = item["metadata"].get("ownerReferences", [])
+            left = [owner for owner in owners if owner["uid"] != uid]
+            if left != owners:
+                item["metadata"]["ownerReferences"] = left
+                self._new_version(item["metadata"])
 
     async def close(self) -> None:
         """Do nothing: there are no connections."""

@@ -33,9 +33,13 @@ class LeasedKubernetes(Kubernetes):
         """Take the operator's finalizer off; raises ``LeaseLostError``."""
         await self._right.perform(lambda: self._kubernetes.release(kind, seen))
 
-    async def delete(self, kind: ObjectKind, namespace: str, name: str, *, uid: str) -> None:
+    async def delete(
+        self, kind: ObjectKind, namespace: str, name: str, *, uid: str, orphans: bool = False
+    ) -> None:
         """Delete an object; raises ``LeaseLostError``."""
-        await self._right.perform(lambda: self._kubernetes.delete(kind, namespace, name, uid=uid))
+        await self._right.perform(
+            lambda: self._kubernetes.delete(kind, namespace, name, uid=uid, orphans=orphans)
+        )
 
     async def close(self) -> None:
         """Close the connections."""

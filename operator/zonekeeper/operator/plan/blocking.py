@@ -5,19 +5,26 @@ reason is gone. Bookies that hold nothing block nothing: a slip is undone by tak
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from zonekeeper.operator.certificates import subjects
-from zonekeeper.operator.cluster import owned_objects, tls_parts
+from zonekeeper.operator.cluster import owned_objects, quantities, tls_parts
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.cluster.owned_objects import controller_of
 from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan import conditions, ownership, taking
 from zonekeeper.operator.plan.scaling import accepting, leaving
-from zonekeeper.operator.shapes import images
+from zonekeeper.operator.shapes import images, volumes
 from zonekeeper.operator.shapes.tls import TlsMode
 from zonekeeper.operator.sight import holdings, naming
 from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.base.ids import BookieId
+
+#: The field of each of a bookie's volumes.
+_VOLUME_FIELDS: Final = {
+    owned_objects.VOLUME: "spec.storage",
+    owned_objects.JOURNAL_VOLUME: "spec.storage.journal",
+}
 
 
 def reasons(wanted: Desired, observed: Observed) -> Iterator[str]:
@@ -131,13 +138,8 @@ def changes(wanted: Desired, kept: Desired | None) -> Iterator[str]:
             f"spec.metadata.uri: {wanted.metadata_uri}: cannot change once the cluster is built: "
             f"its bookies belong to that root; set it to {kept.metadata_uri}"
         )
-    if (wanted.storage_size, wanted.storage_class) != (kept.storage_size, kept.storage_class):
-        yield (
-            "spec.storage: cannot change once the cluster is built: its volumes are there; "
-            f"set it to what it was (size: {kept.storage_size}, "
-            f"className: {kept.storage_class or 'none'})"
-        )
-    if wanted.journal != kept.journal:
+    yield from _volumes(wanted, kept)
+    if (wanted.journal is None) != (kept.journal is None):
         yield (
             "spec.storage.journal: cannot change once the cluster is built: the cookies of its "
             "bookies name their folders, and its volumes are there; "
@@ -159,6 +161,52 @@ def changes(wanted: Desired, kept: Desired | None) -> Iterator[str]:
             "built: the cookies of its bookies have their upgrade domains, and would be wrong; "
             f"set it to {before}"
         )
+
+
+def _volumes(wanted: Desired, kept: Desired) -> Iterator[str]:
+    """Find volumes that would shrink, or be of another class."""
+    asked = owned_objects.volumes(wanted)
+    for name, before in owned_objects.volumes(kept).items():
+        now, where = asked.get(name, before), _VOLUME_FIELDS[name]
+        if quantities.is_larger(before.size, now.size):
+            yield f"{where}.size: {now.size}: {volumes.NO_SHRINKING} ({before.size})"
+        if now.storage_class != before.storage_class:
+            yield (
+                f"{where}.className: {now.storage_class or 'none'}: cannot change once the cluster "
+                f"is built: its volumes are there; set it to what it was "
+                f"({before.storage_class or 'none: leave it out'})"
+            )
+
+
+def not_growable(wanted: Desired, kept: Desired | None, observed: Observed) -> Iterator[str]:
+    """Find volumes that an edit would let grow, and whose storage class does not allow it."""
+    before = {} if kept is None else owned_objects.volumes(kept)
+    for name, volume in owned_objects.volumes(wanted).items():
+        if name not in before or not quantities.is_larger(volume.size, before[name].size):
+            continue
+        where = f"{_VOLUME_FIELDS[name]}.size: {volume.size}"
+        short = ownership.claims_below(observed, name, volume.size)
+        for known in sorted({observed.claims[one].storage_class or "" for one in short}):
+            named = [one for one in short if (observed.claims[one].storage_class or "") == known]
+            if (why := _not_growable(known, observed)) is not None:
+                yield f"{where}: {why}: {naming.some(named)}; set it to {before[name].size}"
+
+
+def _not_growable(storage_class: str, observed: Observed) -> str | None:
+    if not storage_class:
+        return "volumes without a storage class cannot grow"
+    may = observed.growable.get(storage_class)
+    if may is None:
+        return (
+            f"whether volumes of storage class {storage_class} may grow was not read: give the "
+            "operator's role the rights of this release (manifests/operator/rbac.yaml)"
+        )
+    if may:
+        return None
+    return (
+        f"storage class {storage_class} does not let its volumes grow (allowVolumeExpansion), "
+        "or is gone"
+    )
 
 
 def _older(wanted: Desired, observed: Observed) -> Iterator[str]:

@@ -25,6 +25,7 @@ PRIORITY: Final = (
     Predicate.IMAGE_PULL,
     Predicate.UNSCHEDULABLE,
     Predicate.NOT_STARTED,
+    Predicate.VOLUME_LOST,
     Predicate.CRASH_LOOP,
     Predicate.ZONE_DOWN,
     Predicate.FAILED,

@@ -38,6 +38,8 @@ class Type(enum.StrEnum):
     SECURE = "Secure"
     #: No more bookies run than are asked for.
     SCALED = "Scaled"
+    #: Each bookie's volumes are there, and as large as is asked for.
+    VOLUMES_READY = "VolumesReady"
     #: Each bookie stands where its name and its cookie say.
     LOCATIONS_VERIFIED = "LocationsVerified"
     #: Zones are watched, and lost copies are made again.
@@ -87,6 +89,7 @@ _COUNTING: Final = frozenset(
         Type.ROLLING,
         Type.SCALED,
         Type.LOCATIONS_VERIFIED,
+        Type.VOLUMES_READY,
         Type.SECURE,
         Type.RELEASED,
     }

@@ -38,4 +38,4 @@ def _marks(observed: Observed) -> Iterator[MarkClaim]:
         for name in owned_objects.claim_names(pod.name):
             claim = observed.claims.get(name)
             if claim is not None and claim.instance is None:
-                yield MarkClaim(name=name, uid=claim.uid, instance=known)
+                yield MarkClaim(name=name, uid=claim.uid, instance=known, size=claim.size)

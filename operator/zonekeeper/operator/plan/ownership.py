@@ -11,7 +11,7 @@ the same root, up or down. So two rules hold:
 A turn that builds notes the instance in the status. From then on no bookie is a stranger.
 """
 
-from zonekeeper.operator.cluster import desired, owned_objects
+from zonekeeper.operator.cluster import desired, owned_objects, quantities
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.sight.observed import Observed, VolumeClaim
 from zonekeeper.placement.base.ids import BookieId
@@ -57,6 +57,15 @@ def instance(observed: Observed) -> str | None:
         return observed.instance
     ours = own_root(observed)
     return None if ours is None else ours.instance
+
+
+def claims_below(observed: Observed, volume: str, size: str) -> list[str]:
+    """Name the claims of this very cluster that ask for a smaller volume than this."""
+    return [
+        name
+        for name, claim in own_claims(observed).items()
+        if name.partition("-")[0] == volume and quantities.is_larger(size, claim.size)
+    ]
 
 
 def own_claims(observed: Observed) -> dict[str, VolumeClaim]:

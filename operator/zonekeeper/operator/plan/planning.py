@@ -9,8 +9,8 @@ certificates → the objects → bookies that are current, ready and in their pl
 at work. While the resource is refused or blocked, the cluster of the kept spec is kept up instead.
 The first stage that is not settled decides; the stages after it are not asked. A deleted resource
 has stages of its own, in the other direction. The stage of marking is asked beside them in every
-turn: claims get their label also while another stage waits. A person who pauses the operator stops
-both.
+turn: claims get their label also while another stage waits. So is the growth of volumes and
+the healing of lost ones. A person who pauses the operator stops all of them.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ from zonekeeper.operator.plan.keeping import (
     store,
     taken_back,
 )
-from zonekeeper.operator.plan.plans import Release, TurnPlan
+from zonekeeper.operator.plan.plans import Action, Release, TurnPlan
 from zonekeeper.operator.plan.predicates import Waiting
 from zonekeeper.operator.plan.removing import (
     forced,
@@ -62,6 +62,7 @@ from zonekeeper.operator.plan.removing import (
 )
 from zonekeeper.operator.plan.scaling import scale_telling, scaling
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
+from zonekeeper.operator.plan.volumes import growing, healing, orphans, readiness, restoring
 from zonekeeper.operator.roll import memory, rolling, telling
 from zonekeeper.operator.roll.gates import RollGate
 from zonekeeper.operator.sight.observed import Observed
@@ -77,6 +78,7 @@ RESTING_MS: Final = 30_000
 KEEPING: Final[tuple[Stage, ...]] = (
     pausing.stage,
     finalizer.stage,
+    restoring.stage,
     legality.stage,
     root.stage,
     policy.stage,
@@ -89,12 +91,14 @@ KEEPING: Final[tuple[Stage, ...]] = (
     scaled.stage,
     roll.stage,
     corrected.stage,
+    readiness.stage,
     bookies.stage,
     locations.stage,
     repair.stage,
 )
 #: The stages of a deleted resource.
 REMOVING: Final[tuple[Stage, ...]] = (
+    orphans.stage,
     retaining.stage,
     pausing.stage,
     marking.stage,
@@ -125,7 +129,11 @@ def case_of(wanted: Desired | RefusedResource, observed: Observed) -> Case:
     kept = kept_spec.cluster_of(observed.kept, observed.resource, wanted)
     blocked: tuple[str, ...] = ()
     if isinstance(wanted, Desired):
-        blocked = (*blocking.changes(wanted, kept), *blocking.reasons(wanted, observed))
+        blocked = (
+            *blocking.changes(wanted, kept),
+            *blocking.not_growable(wanted, kept, observed),
+            *blocking.reasons(wanted, observed),
+        )
         if not blocked:
             rolled = rolling.decide(wanted, observed)
             scale = scaling.decide(wanted, observed, rolled)
@@ -146,7 +154,7 @@ def _keep(case: Case, now: str) -> TurnPlan:
     outcome = stages.fold(KEEPING, case)
     actions = stages.actions_of(outcome)
     if not pausing.is_paused(observed):
-        actions += stages.actions_of(marking.stage(case))
+        actions += beside(case)
     zones = standing.zones(case.buildable, observed)
     said = (
         legality.condition(case),
@@ -158,6 +166,7 @@ def _keep(case: Case, now: str) -> TurnPlan:
         roll.condition(case),
         scaled.condition(case),
         locations.condition(case),
+        readiness.condition(case),
         certificates.condition(case),
         repair.condition(observed),
         bookies.condition(case, zones),
@@ -172,6 +181,15 @@ def _keep(case: Case, now: str) -> TurnPlan:
         status=_status(case, said, zones, instance, now) | _told_of_work(case, now),
         notices=(*_notices(said, observed), *_notices_of_roll(case)),
         recheck_ms=SOON_MS if actions else RESTING_MS if resting else WAITING_MS,
+    )
+
+
+def beside(case: Case) -> tuple[Action, ...]:
+    """Give the acts that are due beside those of the stages."""
+    return (
+        *stages.actions_of(marking.stage(case)),
+        *growing.actions(case),
+        *healing.actions(case),
     )
 
 

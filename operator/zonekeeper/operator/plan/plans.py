@@ -54,8 +54,20 @@ class MarkClaim:
     name: str
     uid: str
     instance: str
+    #: The size that the claim asks for: an apply that does not name it would take it back.
+    size: str = ""
     #: The bookie that was removed and leaves the volume; None: its bookie serves.
     left_by: BookieId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowClaim:
+    """Let this very claim ask for a larger volume; its label is said again, so that it stays."""
+
+    name: str
+    uid: str
+    instance: str
+    size: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +75,14 @@ class RemoveObject:
     """Delete this very object."""
 
     kind: ObjectKind
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveSetAlone:
+    """Delete this very StatefulSet; its pods stay, and run on."""
+
     name: str
     uid: str
 
@@ -100,6 +120,16 @@ class LiftMaintenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRecovery:
+    """Give the order to recover a bookie of this very cluster that is lost."""
+
+    bookie: BookieId
+    instance: str
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OrderRemoval:
     """Give the order to remove a bookie of this very cluster, in the name of the resource."""
 
@@ -126,11 +156,14 @@ Action: TypeAlias = (
     | PublishPolicy
     | Apply
     | MarkClaim
+    | GrowClaim
     | RemoveObject
+    | RemoveSetAlone
     | RemoveRoot
     | DeclareMaintenance
     | RenewMaintenance
     | LiftMaintenance
+    | OrderRecovery
     | OrderRemoval
     | TakeRemovalBack
     | CertificateStep

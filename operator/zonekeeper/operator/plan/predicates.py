@@ -61,6 +61,10 @@ class Predicate(enum.StrEnum):
     REMOVAL_STUCK = "RemovalStuck"
     #: The next bookie that is not asked for any more does not get its order yet.
     REMOVAL_WAITS = "RemovalWaits"
+    #: An empty disk stands where the store knows a bookie.
+    VOLUME_LOST = "VolumeLost"
+    #: Volumes do not have the size that is asked for yet.
+    VOLUMES_GROWING = "VolumesGrowing"
     #: A bookie stands elsewhere than its zone or its cookie says.
     MISPLACED = "Misplaced"
     #: A bookie has no cookie yet that says where it stands.

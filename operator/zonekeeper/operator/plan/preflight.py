@@ -17,11 +17,12 @@ from zonekeeper.operator.cluster.desired import (
     UpdateRules,
 )
 from zonekeeper.operator.cluster.owned_objects import APPLIED, TEMPLATE
-from zonekeeper.operator.kubernetes.api import STATEFUL_SETS, Json
+from zonekeeper.operator.kubernetes.api import CLAIMS, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import ownership, planning, taking
 from zonekeeper.operator.plan.keeping import policy, root, taken_back
 from zonekeeper.operator.plan.plans import RemoveObject
 from zonekeeper.operator.plan.stages import Case, actions_of
+from zonekeeper.operator.plan.volumes import growing
 from zonekeeper.operator.roll import order, templates
 from zonekeeper.operator.roll.last_copies import HeldCopies, LedgerCopies, StepPrice
 from zonekeeper.operator.roots import roots
@@ -31,6 +32,8 @@ from zonekeeper.placement.policy import rules_data
 
 #: They change with every change, and say nothing to a person.
 _MARKS: Final = (APPLIED, TEMPLATE)
+#: What is done to a StatefulSet whose volumes grow.
+MADE_AGAIN: Final = "made again (its pods run on)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +199,12 @@ def _of_objects(case: Case) -> Iterator[ObjectChange]:
         fields = tuple(one for one in drift.changes(made, found) if not _is_mark(one[0]))
         if fields:
             yield ObjectChange(kind=kind.name, name=name, what="changed", fields=fields)
+    for grown in growing.claims(wanted, observed):
+        before = observed.claims[grown.name].size
+        sizes = (("spec.resources.requests.storage", before, grown.size),)
+        yield ObjectChange(kind=CLAIMS.name, name=grown.name, what="changed", fields=sizes)
+    for name in growing.small_sets(wanted, observed):
+        yield ObjectChange(kind=STATEFUL_SETS.name, name=name, what=MADE_AGAIN)
     for act in actions_of(taken_back.stage(case)):
         assert isinstance(act, RemoveObject), "what is taken back is removed"
         yield ObjectChange(kind=act.kind.name, name=act.name, what="removed")

@@ -8,12 +8,14 @@ then unit by unit, zone by zone.
 A zone where the roll is in its midst comes first, then a zone with bookies that are not ready, then
 the zones as the resource names them. So a roll that went to a zone finishes it.
 
-The steps follow from what is there. A bookie that runs what is asked for is in no step. A pod that
+The steps follow from what is there. A bookie that runs what is asked for is in no step, unless its
+volume has grown and its file system waits for the pod to be made anew. A pod that
 is missing or leaves is in none either: Kubernetes makes it anew from the template that stands.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from zonekeeper.operator.cluster import owned_objects
 from zonekeeper.operator.cluster.desired import Desired
@@ -21,10 +23,13 @@ from zonekeeper.operator.kubernetes.api import ZONE_LABEL, Json
 from zonekeeper.operator.roll import templates
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.sight.observed import Observed, Pod
-from zonekeeper.placement.base import upgrade_domains
+from zonekeeper.placement.base import units, upgrade_domains
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
+
+#: For so long the kubelet may let a file system grow by itself.
+RESIZE_PATIENCE_MS: Final = 2 * units.MINUTE_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +38,15 @@ class ZoneSet:
 
     zone: ZoneName
     made: Json
-    #: None: it is missing.
+    #: None: it is missing, or is being made again as it stood.
     found: Json | None
     pods: tuple[Pod, ...]
     #: The template that is asked for stands.
     is_reached: bool
     #: The revision of the template that stands; None: it is not known.
     revision: str | None
+    #: The bookies whose file systems grow only when their pods start anew.
+    unresized: frozenset[BookieId] = frozenset()
 
     @property
     def is_known(self) -> bool:
@@ -55,7 +62,11 @@ class ZoneSet:
     @property
     def old(self) -> tuple[Pod, ...]:
         """The pods that a step is to make anew."""
-        return tuple(pod for pod in self.pods if self.is_old(pod) and not pod.leaving)
+        return tuple(
+            pod
+            for pod in self.pods
+            if (self.is_old(pod) or pod.name in self.unresized) and not pod.leaving
+        )
 
     @property
     def is_begun(self) -> bool:
@@ -95,14 +106,34 @@ def zone_sets(desired: Desired, observed: Observed) -> tuple[ZoneSet, ...]:
 
 
 def _zone_set(zone: ZoneName, body: Json, found: Json | None, observed: Observed) -> ZoneSet:
-    made = templates.asked_for(body, found)
+    again = (one.body for one in observed.kept_sets if one.set_name == body["metadata"]["name"])
+    stands = next(again, None) if found is None else found
+    made = templates.asked_for(body, stands)
+    pods = tuple(pod for pod in observed.pods if pod.zone == zone)
     return ZoneSet(
         zone=zone,
         made=made,
         found=found,
-        pods=tuple(pod for pod in observed.pods if pod.zone == zone),
-        is_reached=found is not None and templates.stands(made, found),
+        pods=pods,
+        is_reached=stands is not None and templates.stands(made, stands),
         revision=None if found is None else templates.revision(found),
+        unresized=frozenset(pod.name for pod in pods if _is_unresized(pod, observed)),
+    )
+
+
+def _is_unresized(pod: Pod, observed: Observed) -> bool:
+    """Does a volume wait for this pod to be made anew? A pod that was made after that is not it.
+
+    Most drivers let a file system grow under a running pod, and the kubelet just needs a while.
+    """
+    if not pod.made_ms:
+        return False
+    claims = (observed.claims.get(name) for name in owned_objects.claim_names(pod.name))
+    return any(
+        claim is not None
+        and claim.pending_ms is not None
+        and pod.made_ms <= claim.pending_ms <= observed.wall_ms - RESIZE_PATIENCE_MS
+        for claim in claims
     )
 
 

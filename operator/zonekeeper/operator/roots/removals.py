@@ -1,4 +1,4 @@
-"""Orders to remove bookies, as the operator reads, gives and takes them back.
+"""Orders to remove or recover bookies, as the operator reads, gives and takes them back.
 
 The operator gives an order in the name by which it owns the policy, so an operator that has just
 started knows which orders are the resource's. Autorecovery carries them out.
@@ -25,10 +25,16 @@ async def standing(cluster: Cluster) -> Mapping[BookieId, BookieOrder | None]:
 
 
 async def give(
-    cluster: Cluster, bookie: BookieId, word: OrderWord, *, chance: Chance, told: Chronicle
+    cluster: Cluster,
+    bookie: BookieId,
+    word: OrderWord,
+    *,
+    chance: Chance,
+    told: Chronicle,
+    kind: OrderKind = OrderKind.REMOVE,
 ) -> None:
-    """Give the order to remove a bookie; the same order twice is one order."""
-    asked = AskedOrder(kind=OrderKind.REMOVE, bookie=bookie, word=word)
+    """Give an order about a bookie; the same order twice is one order."""
+    asked = AskedOrder(kind=kind, bookie=bookie, word=word)
     await giving.give(cluster, asked, giving.drawn_token(chance), told)
 
 

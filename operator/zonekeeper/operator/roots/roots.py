@@ -34,7 +34,7 @@ from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Registration
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.policy.rules import Policy
-from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderWord
+from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderKind, OrderWord
 from zonekeeper.placement.zones.losses import Records
 from zonekeeper.placement.zones.maintenance import Maintenance
 from zonekeeper.replication.gate import planned_work
@@ -221,14 +221,21 @@ class Roots:
         told = self._chronicle(cluster, person.name)
         await planned_work.end(cluster, (standing,), person, told)
 
-    async def order_removal(
-        self, address: str, bookie: BookieId, *, instance: str, owner: str, reason: str
+    async def order(
+        self,
+        address: str,
+        bookie: BookieId,
+        kind: OrderKind,
+        *,
+        instance: str,
+        owner: str,
+        reason: str,
     ) -> None:
-        """Give the order to remove a bookie; raises ``RefusedError`` if it is forgotten."""
+        """Give an order about a bookie; raises ``RefusedError`` if it is forgotten."""
         cluster = await self._same(address, instance)
         word = OrderWord(at_ms=self._wall_ms(), by=owner, reason=reason)
         told = self._chronicle(cluster, owner)
-        await removals.give(cluster, bookie, word, chance=self._chance, told=told)
+        await removals.give(cluster, bookie, word, chance=self._chance, told=told, kind=kind)
 
     async def take_removal_back(
         self, address: str, bookie: BookieId, token: str, *, instance: str, owner: str

@@ -1,5 +1,7 @@
 """Performs the acts of a turn, in order; the first act that fails ends the turn.
 
+One kind of act is different: a volume that cannot grow keeps no other volume from growing.
+
 Each act names the object that it is meant for (by uid, instance or version). So an act that was
 decided on an old look is refused; it cannot change another object. And each act is begun only while
 this process has the right to act: one that was frozen, and is not the holder of the Lease any more,
@@ -23,6 +25,7 @@ from zonekeeper.operator.kubernetes.api import (
     FINALIZER,
     INSTANCE_LABEL,
     LEFT_LABEL,
+    STATEFUL_SETS,
     Json,
     Kubernetes,
 )
@@ -31,20 +34,24 @@ from zonekeeper.operator.plan.plans import (
     Action,
     Apply,
     DeclareMaintenance,
+    GrowClaim,
     Hold,
     InitialiseRoot,
     LiftMaintenance,
     MarkClaim,
+    OrderRecovery,
     OrderRemoval,
     PublishPolicy,
     Release,
     RemoveObject,
     RemoveRoot,
+    RemoveSetAlone,
     RenewMaintenance,
     TakeRemovalBack,
 )
 from zonekeeper.operator.roots.roots import Roots
 from zonekeeper.placement.base.troubles import Trouble
+from zonekeeper.placement.zones.bookie_orders import OrderKind
 
 
 class Actor:
@@ -59,13 +66,16 @@ class Actor:
     async def perform(
         self, actions: tuple[Action, ...], resource: Json, address: str | None
     ) -> tuple[str, ...]:
-        """Perform all acts; give the failure in words, or nothing."""
+        """Perform all acts; give the failures in words, or nothing."""
+        failures = list[str]()
         for action in actions:
             try:
                 await self._right.perform(partial(self._one, action, resource, address or ""))
             except Trouble as error:
-                return (f"{type(action).__name__}: {error}",)
-        return ()
+                failures.append(f"{type(action).__name__}: {error}")
+                if not isinstance(action, GrowClaim):
+                    break
+        return tuple(failures)
 
     async def _one(self, action: Action, resource: Json, address: str) -> None:
         meta = resource["metadata"]
@@ -82,15 +92,15 @@ class Actor:
                 )
             case Apply():
                 await self._kubernetes.apply(action.kind, action.body)
-            case MarkClaim():
-                named = {"name": action.name, "namespace": meta["namespace"], "uid": action.uid}
-                label = {INSTANCE_LABEL: action.instance}
-                if action.left_by is not None:
-                    label |= {LEFT_LABEL: action.left_by}
-                await self._kubernetes.apply(CLAIMS, {"metadata": {**named, "labels": label}})
+            case MarkClaim() | GrowClaim():
+                await self._kubernetes.apply(CLAIMS, _claim(action, meta))
             case RemoveObject():
                 await self._kubernetes.delete(
                     action.kind, meta["namespace"], action.name, uid=action.uid
+                )
+            case RemoveSetAlone():
+                await self._kubernetes.delete(
+                    STATEFUL_SETS, meta["namespace"], action.name, uid=action.uid, orphans=True
                 )
             case RemoveRoot():
                 await self._root.remove(address, instance=action.instance)
@@ -98,6 +108,7 @@ class Actor:
                 DeclareMaintenance()
                 | RenewMaintenance()
                 | LiftMaintenance()
+                | OrderRecovery()
                 | OrderRemoval()
                 | TakeRemovalBack()
             ):
@@ -118,6 +129,7 @@ class Actor:
         action: DeclareMaintenance
         | RenewMaintenance
         | LiftMaintenance
+        | OrderRecovery
         | OrderRemoval
         | TakeRemovalBack,
         address: str,
@@ -131,10 +143,12 @@ class Actor:
                 await self._root.renew(address, action.declared, instance=action.instance)
             case LiftMaintenance():
                 await self._root.lift(address, action.declared, instance=action.instance)
-            case OrderRemoval():
-                await self._root.order_removal(
+            case OrderRemoval() | OrderRecovery():
+                is_lost = isinstance(action, OrderRecovery)
+                await self._root.order(
                     address,
                     action.bookie,
+                    OrderKind.RECOVER if is_lost else OrderKind.REMOVE,
                     instance=action.instance,
                     owner=action.owner,
                     reason=action.reason,
@@ -149,6 +163,21 @@ class Actor:
                 )
             case _:
                 assert_never(action)
+
+
+def _claim(action: MarkClaim | GrowClaim, meta: Json) -> Json:
+    """Give what is applied to a claim: both acts name all that the operator ever writes there.
+
+    The API server takes back what an apply of the same manager does not name any more.
+    """
+    named = {"name": action.name, "namespace": meta["namespace"], "uid": action.uid}
+    labels = {INSTANCE_LABEL: action.instance}
+    if isinstance(action, MarkClaim) and action.left_by is not None:
+        labels |= {LEFT_LABEL: action.left_by}
+    body: Json = {"metadata": {**named, "labels": labels}}
+    if action.size:
+        body["spec"] = {"resources": {"requests": {"storage": action.size}}}
+    return body
 
 
 def _held(meta: Json) -> Json:

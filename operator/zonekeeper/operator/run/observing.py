@@ -9,8 +9,8 @@ from typing import Final
 
 from zonekeeper.operator.certificates import reading, renewing
 from zonekeeper.operator.certificates.sights import CertificateSight
-from zonekeeper.operator.cluster import kept_spec, owned_objects
-from zonekeeper.operator.cluster.desired import Desired, RefusedResource
+from zonekeeper.operator.cluster import kept_set, kept_spec, owned_objects, quantities
+from zonekeeper.operator.cluster.desired import Desired, LostVolume, RefusedResource
 from zonekeeper.operator.kubernetes.api import (
     CLAIMS,
     CLUSTER_LABEL,
@@ -21,13 +21,16 @@ from zonekeeper.operator.kubernetes.api import (
     OWNED,
     PODS,
     POLICIES,
+    REFILLS_LABEL,
     REPAIRS_LABEL,
+    STORAGE_CLASSES,
     Json,
     Kubernetes,
     NotPermittedError,
     ObjectKind,
 )
 from zonekeeper.operator.plan.scaling import leaving, scaling
+from zonekeeper.operator.plan.volumes import healing
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import RootFound, Roots
@@ -36,6 +39,7 @@ from zonekeeper.operator.run.holdings_reading import HoldingsQuestion, answered
 from zonekeeper.operator.sight import (
     formats_pod,
     holdings,
+    lost_disks,
     node_sight,
     observed,
     watch_sight,
@@ -98,36 +102,44 @@ async def look(
         for kind in OWNED
         for item in await _listed(kubernetes, kind, namespace, labels)
     }
-    kept = kept_spec.read(
-        await kubernetes.list(CONTROLLER_REVISIONS, namespace, labels=f"{KEEPS_LABEL}={name}"),
-        resource,
+    revisions = await kubernetes.list(
+        CONTROLLER_REVISIONS, namespace, labels=f"{KEEPS_LABEL}={name}"
     )
+    kept, kept_sets = kept_spec.read(revisions, resource), kept_set.read(revisions, resource)
     of_kept = kept_spec.cluster_of(kept, resource, wanted)
     built = [one for one in (wanted, of_kept) if isinstance(one, Desired)]
     for one in built if of_kept is not wanted else built[:1]:
         owned |= await _by_name(kubernetes, one, owned)
     repair_pods = await kubernetes.list(PODS, namespace, labels=f"{REPAIRS_LABEL}={name}")
     pods = observed.bookies(
-        await kubernetes.list(PODS, namespace, labels=labels), resource, owned.values()
+        await kubernetes.list(PODS, namespace, labels=labels), resource, owned.values(), kept_sets
     )
+    claims = _claims(name, await kubernetes.list(CLAIMS, namespace, labels=labels))
     seen = Observed(
         resource=resource,
         owned=owned,
         pods=pods,
-        claims=_claims(name, await kubernetes.list(CLAIMS, namespace, labels=labels)),
+        claims=claims,
+        growable=await _growable(kubernetes, wanted, of_kept, claims),
         nodes=await _nodes(kubernetes, earlier.nodes, pods, now_ms=moment.now_ms),
         repairers=observed.repairers(repair_pods, name),
         asked=await _asked(kubernetes, resource),
+        refilling=await _refilling(kubernetes, resource, built, pods),
         root=roots.NotAsked(),
         kept=kept,
+        kept_sets=kept_sets,
         failures=earlier.failures,
         version=VERSION,
         wall_ms=moment.wall_ms,
         made_ms=_made_ms(resource),
     )
-    for_work = is_at_work(seen) or any(
-        order.is_pending(order.zone_sets(one, seen)) or scaling.is_wanted(one, seen)
-        for one in built
+    for_work = (
+        is_at_work(seen)
+        or healing.is_wanted(seen)
+        or any(
+            order.is_pending(order.zone_sets(one, seen)) or scaling.is_wanted(one, seen)
+            for one in built
+        )
     )
     found = await root.look(kept_spec.address(kept, resource), for_work=for_work)
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
@@ -138,6 +150,36 @@ async def look(
         holdings=known,
         certificates=await _certificates(kubernetes, of_kept or judged, resource, earlier, moment),
     )
+
+
+async def _growable(
+    kubernetes: Kubernetes,
+    wanted: Desired | RefusedResource,
+    kept: Desired | None,
+    claims: Mapping[str, VolumeClaim],
+) -> dict[str, bool | None]:
+    """Read the storage classes of volumes that an edit would let grow: may they?"""
+    if not isinstance(wanted, Desired) or kept is None:
+        return {}
+    before, found = owned_objects.volumes(kept), dict[str, bool | None]()
+    grown = {
+        name: one.size
+        for name, one in owned_objects.volumes(wanted).items()
+        if name in before and quantities.is_larger(one.size, before[name].size)
+    }
+    for name, claim in claims.items():
+        known, size = claim.storage_class, grown.get(name.partition("-")[0])
+        if known and known not in found and quantities.is_larger(size, claim.size):
+            found[known] = await _may_grow(kubernetes, known)
+    return found
+
+
+async def _may_grow(kubernetes: Kubernetes, storage_class: str) -> bool | None:
+    try:
+        item = await kubernetes.get(STORAGE_CLASSES, "", storage_class)
+    except NotPermittedError:
+        return None
+    return item is not None and item.get("allowVolumeExpansion") is True
 
 
 async def _listed(
@@ -284,6 +326,20 @@ async def _asked(kubernetes: Kubernetes, resource: Json) -> tuple[FormatsPod, ..
     """Read the pods that this resource controls and that ask images for their formats."""
     meta = resource["metadata"]
     labels = f"{FORMATS_LABEL}={meta['name']}"
+    items = await kubernetes.list(PODS, meta["namespace"], labels=labels)
+    ours = (item for item in items if owned_objects.controller_of(item) == meta["uid"])
+    return tuple(map(formats_pod.read, ours))
+
+
+async def _refilling(
+    kubernetes: Kubernetes, resource: Json, built: Iterable[Desired], pods: tuple[Pod, ...]
+) -> tuple[FormatsPod, ...]:
+    """Read the pods that give bookies empty disks, where there may be some."""
+    is_chosen = any(one.heal.lost_volume is LostVolume.REFILL for one in built)
+    if not is_chosen and not any(True for _ in lost_disks.refusing(pods)):
+        return ()
+    meta = resource["metadata"]
+    labels = f"{REFILLS_LABEL}={meta['name']}"
     items = await kubernetes.list(PODS, meta["namespace"], labels=labels)
     ours = (item for item in items if owned_objects.controller_of(item) == meta["uid"])
     return tuple(map(formats_pod.read, ours))

@@ -11,6 +11,11 @@ from zonekeeper.wire.running.bookie_config import ARRIVAL_BYTES_MIN, CAPACITY_BY
 
 CLASS: Final = fields.Text(names.SUBDOMAIN, "the name of a storage class", "fast")
 SIZE: Final = fields.Text(r"[1-9][0-9]{0,5}(Mi|Gi|Ti)", "a whole number and Mi, Gi or Ti", "100Gi")
+#: What is said of a size that is smaller than that of the volumes that are there.
+NO_SHRINKING: Final = (
+    "cannot become less once the cluster is built: no volume shrinks; set it to what it was or "
+    "more, and for smaller volumes build another cluster"
+)
 _BYTES: Final = {"Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 _MIB: Final = _BYTES["Mi"]
 

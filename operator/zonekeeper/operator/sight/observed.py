@@ -5,11 +5,12 @@ of the turn, from the API server and the metadata store, and never from a cache.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from zonekeeper.operator.certificates.sights import CertificateSight
 from zonekeeper.operator.cluster import owned_objects, repair_objects
+from zonekeeper.operator.cluster.kept_set import KeptSet
 from zonekeeper.operator.cluster.kept_spec import KeptSpec
 from zonekeeper.operator.cluster.owned_objects import controller_of
 from zonekeeper.operator.kubernetes.api import (
@@ -25,7 +26,7 @@ from zonekeeper.operator.kubernetes.api import (
     ObjectKind,
 )
 from zonekeeper.operator.roots import roots
-from zonekeeper.operator.sight import pod_trouble
+from zonekeeper.operator.sight import moments, pod_trouble
 from zonekeeper.operator.sight.formats_pod import FormatsPod
 from zonekeeper.operator.sight.holdings import Holdings
 from zonekeeper.operator.sight.ledger_sight import LedgerSight
@@ -56,6 +57,8 @@ class Pod:
     leaving: bool = False
     #: The image of its bookie; empty: it is not known.
     image: str = ""
+    #: When it was made (wall time of the API server); 0: it is not known.
+    made_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,20 @@ class VolumeClaim:
     instance: str | None
     #: Its bookie was removed, and the volume was left.
     is_left: bool = False
+    #: The size that it asks for; empty: it is not known.
+    size: str = ""
+    #: The size that it has; None: no volume is bound to it yet.
+    capacity: str | None = None
+    #: None: it names no storage class.
+    storage_class: str | None = None
+    leaving: bool = False
+    #: Since when the file system waits for the pod to be made anew (wall time); None: it does not.
+    pending_ms: int | None = None
+
+    @property
+    def is_bound(self) -> bool:
+        """Has it a volume? The size of one without cannot change."""
+        return self.capacity is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +111,8 @@ class Observed:
     repairers: tuple[RepairPod, ...] = ()
     #: The pods that ask images for their formats.
     asked: tuple[FormatsPod, ...] = ()
+    #: The pods that give bookies empty disks; they are looked for where there may be some.
+    refilling: tuple[FormatsPod, ...] = ()
     #: The claims of bookies' volumes by name, also those of an earlier cluster.
     claims: Mapping[str, VolumeClaim]
     root: roots.Facts
@@ -101,6 +120,10 @@ class Observed:
     nodes: NodeSight = field(default_factory=NodeSight)
     #: The specs that were legal once, the newest first; all but that one may be removed.
     kept: tuple[KeptSpec, ...] = ()
+    #: The StatefulSets that are being made again, the newest first.
+    kept_sets: tuple[KeptSet, ...] = ()
+    #: The storage classes of volumes that shall grow: may they? None: that may not be read.
+    growable: Mapping[str, bool | None] = field(default_factory=dict)
     #: What was seen of the zone watch, up to this look.
     watched: WatchSight = field(default_factory=WatchSight)
     #: What was seen of the Secrets with certificates.
@@ -154,8 +177,9 @@ class Observed:
 
     @property
     def replicas(self) -> dict[str, int]:
-        """Give the number of bookies of each of these StatefulSets."""
-        return {name: int(item["spec"]["replicas"]) for name, item in self.sets.items()}
+        """Give the number of bookies of each of these StatefulSets, and of those made again."""
+        kept = {one.set_name: int(one.body["spec"]["replicas"]) for one in reversed(self.kept_sets)}
+        return kept | {name: int(item["spec"]["replicas"]) for name, item in self.sets.items()}
 
     @property
     def deployments(self) -> dict[str, Json]:
@@ -180,19 +204,32 @@ class Observed:
         }
 
 
-def bookies(items: Iterable[Json], resource: Json, owned: Iterable[Json]) -> tuple[Pod, ...]:
+def bookies(
+    items: Iterable[Json],
+    resource: Json,
+    owned: Iterable[Json],
+    kept_sets: Iterable[KeptSet] = (),
+) -> tuple[Pod, ...]:
     """Read the pods that are bookies of this resource.
 
     A pod is one if a StatefulSet of this resource controls it. A copy of a pod that a person made
     has the same labels and is none. When the resource is deleted, its StatefulSets go before their
-    pods do; then a pod is a bookie by its name.
+    pods do; then a pod is a bookie by its name. So is a pod that no object controls while its
+    StatefulSet is being made again.
     """
     meta = resource["metadata"]
     ours = {item["metadata"]["uid"] for item in owned if controller_of(item) == meta["uid"]}
     found = tuple(map(pod, items))
     if meta.get("deletionTimestamp"):
         return tuple(one for one in found if _is_named_as_ours(one, meta["name"]))
-    return tuple(one for one in found if one.controller in ours)
+    again = {one.set_name for one in kept_sets}
+    return tuple(one for one in found if one.controller in ours or is_orphan(one, again))
+
+
+def is_orphan(found: Pod, again: Container[str]) -> bool:
+    """Has this pod lost its StatefulSet, which is one of those that are made again?"""
+    name, _, ordinal = found.name.rpartition("-")
+    return found.controller is None and name in again and ordinal.isdecimal()
 
 
 def _is_named_as_ours(found: Pod, cluster: str) -> bool:
@@ -225,11 +262,25 @@ def _repairer(item: Json, cluster: str) -> RepairPod | None:
 
 def claim(item: Json) -> VolumeClaim:
     """Read the claim of a volume."""
-    meta = item["metadata"]
-    labels = meta.get("labels", {})
+    meta, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}
+    capacity = (status.get("capacity") or {}).get("storage")
     return VolumeClaim(
-        uid=meta["uid"], instance=labels.get(INSTANCE_LABEL), is_left=LEFT_LABEL in labels
+        uid=meta["uid"],
+        instance=meta.get("labels", {}).get(INSTANCE_LABEL),
+        size=str(((spec.get("resources") or {}).get("requests") or {}).get("storage", "")),
+        capacity=None if capacity is None or status.get("phase") != "Bound" else str(capacity),
+        storage_class=spec.get("storageClassName"),
+        leaving=bool(meta.get("deletionTimestamp")),
+        pending_ms=_pending_ms(status),
+        is_left=LEFT_LABEL in meta.get("labels", {}),
     )
+
+
+def _pending_ms(status: Json) -> int | None:
+    for one in status.get("conditions") or ():
+        if one["type"] == "FileSystemResizePending" and one["status"] == "True":
+            return moments.read_ms(one.get("lastTransitionTime"))
+    return None
 
 
 def pod(item: Json) -> Pod:
@@ -246,6 +297,7 @@ def pod(item: Json) -> Pod:
         leaving=bool(meta.get("deletionTimestamp")),
         trouble=pod_trouble.of_pod(item),
         image=owned_objects.image_of(item.get("spec", {})),
+        made_ms=moments.read_ms(meta.get("creationTimestamp")) or 0,
     )
 
 

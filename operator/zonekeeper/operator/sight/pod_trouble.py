@@ -8,22 +8,19 @@ A process in a crash loop runs for a moment between two ends. It stays in troubl
 so that what is told of it does not change with every look.
 """
 
-import calendar
 import enum
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.operator.kubernetes.api import Json
+from zonekeeper.operator.sight import moments
 
 #: So much is kept of the words of Kubernetes and of a container; of the latter the end counts.
 WORDS_MAX: Final = 500
 #: A process that ended so often, and each time soon, is in a crash loop also while it runs.
 _RESTARTS_MIN: Final = 3
 _SOON_S: Final = 60
-
-_TIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?Z", re.ASCII)
 
 _PULL_REASONS: Final = frozenset(
     {
@@ -134,7 +131,7 @@ def _ends_soon(container: Json) -> bool:
     ended = _part(container, "lastState", "terminated")
     if int(container.get("restartCount", 0)) < _RESTARTS_MIN or container.get("ready"):
         return False
-    began, end = _moment(ended.get("startedAt")), _moment(ended.get("finishedAt"))
+    began, end = moments.read_s(ended.get("startedAt")), moments.read_s(ended.get("finishedAt"))
     is_short = began is not None and end is not None and end - began < _SOON_S
     return bool(ended.get("exitCode")) and is_short
 
@@ -172,9 +169,3 @@ def _first(words: str) -> str:
 def _line(words: str) -> str:
     parts: Sequence[str] = words.split()
     return " ".join(parts)
-
-
-def _moment(text: object) -> int | None:
-    """Read a time of the API, in seconds; None: it is none."""
-    found = _TIME.fullmatch(str(text))
-    return None if found is None else calendar.timegm(tuple(map(int, found.groups()[:6])))

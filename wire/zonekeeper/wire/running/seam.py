@@ -30,11 +30,18 @@ NAME: Final = "ZONEKEEPER_NAME"
 TERMINATION_LOG: Final = "ZONEKEEPER_TERMINATION_LOG"
 TERMINATION_LOG_PATH: Final = "/dev/termination-log"
 
+#: The last words of a bookie that the store knows, and whose disk is empty, have this.
+LOST_DISK: Final = (
+    "the disk was wiped, or is not mounted; mount the right one. If it is lost for good"
+)
+
 # ── the commands of the containers ──
 
 COMMAND: Final = ("zonekeeper", "bookie", "run")
 #: Prints the formats of a release, and leaves them as last words.
 FORMATS_COMMAND: Final = ("zonekeeper", "bookie", "formats", "--output", "json")
+#: Gives a bookie an empty disk; the name of the bookie follows.
+REFILL_COMMAND: Final = ("zonekeeper", "bookie", "cookie", "replace-disk", "--yes", "--id")
 REPAIR_COMMAND: Final = ("zonekeeper", "autorecovery", "run")
 
 # ── ports ──

@@ -8,7 +8,7 @@ from zonekeeper.operator.plan.conditions import Condition, Type
 from zonekeeper.operator.plan.keeping import applied, legality, policy, root
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Case, Outcome, Settled
-from zonekeeper.operator.sight import naming
+from zonekeeper.operator.sight import lost_disks, naming
 from zonekeeper.operator.sight.observed import Observed, Pod
 from zonekeeper.operator.sight.pod_trouble import TroubleKind
 from zonekeeper.placement.zones.observation import Observation
@@ -34,6 +34,8 @@ def _waits(case: Case, zones: list[Json]) -> Waiting | None:
     found = dict(_surrounding(case))
     if short:
         found |= dict(_of_pods(case.observed))
+        if lost := lost_disks.found(case.observed):
+            found[Predicate.VOLUME_LOST] = "\n".join(map(str, lost))
         found |= dict(_of_zones(case.observed, short))
         found[Predicate.BOOKIES_NOT_READY] = "; ".join(
             f"zone {zone['name']}: {zone['ready']} of {zone['bookies']}" for zone in short

@@ -70,6 +70,13 @@ def _action(move: ScaleMove, case: Case) -> Action:
         case scaling.DropClaim(claim):
             return RemoveObject(kind=CLAIMS, name=claim.name, uid=claim.uid)
         case scaling.LabelClaim(claim, bookie):
-            return MarkClaim(name=claim.name, uid=claim.uid, instance=instance, left_by=bookie)
+            known = case.observed.claims.get(claim.name)
+            return MarkClaim(
+                name=claim.name,
+                uid=claim.uid,
+                instance=instance,
+                size="" if known is None else known.size,
+                left_by=bookie,
+            )
         case _:
             assert_never(move)

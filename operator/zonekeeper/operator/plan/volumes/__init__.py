@@ -1,0 +1,1 @@
+"""The volumes of bookies: they grow, and are told of where they are lost."""

@@ -1,0 +1,265 @@
+"""A bookie whose volume is lost gets its place back, if the resource chooses that. Pure.
+
+Never is an empty disk taken for that of the bookie that it replaces, and no cookie is deleted to
+make a bookie start: the bookie would deny what it acknowledged. Under ``lostVolume: Recover`` two
+orders follow one another, and autorecovery carries them out:
+
+1. ``recover``: the copies of the lost bookie are made elsewhere, and it is written off. If the
+   bookie comes back with its disk, the order ends, and nothing is lost.
+2. ``remove``: a whole listing proves that no ledger names the bookie; then its cookie goes.
+
+Then the pod starts a new bookie under that name on the empty disk. If the bookie comes back before
+that, the second order is taken back.
+
+Under ``lostVolume: Refill`` the bookie keeps its cookie: a pod gives it the empty disk
+(``refill_pod``). It starts in limbo for every ledger that names it, and denies nothing until its
+copies are back.
+
+At most ``heal.atOnce`` bookies are healed at a time, and none in a zone that is held or down: the
+loss of a zone is no loss of its disks. Where a bookie has a journal volume of its own, nothing is
+done: which of the two is lost is not known, and a new bookie starts only on two empty ones.
+
+This works beside the stages, as growth does. Orders are given in a name of their own: a scale-down
+takes back what the resource itself ordered about bookies that are asked for.
+"""
+
+from collections.abc import Iterator
+from typing import Final, assert_never
+
+from zonekeeper.metadata.bookies.bookie_records import BookieRecord
+from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.cluster.desired import Desired, LostVolume
+from zonekeeper.operator.kubernetes.api import PODS
+from zonekeeper.operator.plan import ownership
+from zonekeeper.operator.plan.plans import (
+    Action,
+    Apply,
+    OrderRecovery,
+    OrderRemoval,
+    RemoveObject,
+    TakeRemovalBack,
+)
+from zonekeeper.operator.plan.predicates import Predicate, Waiting
+from zonekeeper.operator.plan.stages import Case
+from zonekeeper.operator.roots.roots import RootFound
+from zonekeeper.operator.sight import lost_disks, refill_pod
+from zonekeeper.operator.sight.lost_disks import LostDisk
+from zonekeeper.operator.sight.observed import Observed
+from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.policy.rules import Policy
+from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderKind
+from zonekeeper.placement.zones.observation import Observation
+
+REASON: Final = "its volume is lost"
+_CHOICES: Final = (
+    "set spec.heal.lostVolume: Recover to have its copies made elsewhere and a new bookie in its "
+    "place, or spec.heal.lostVolume: Refill to give it the empty disk, on which it gets its copies "
+    "back; or mount the disk that it had (docs/operator.md)"
+)
+
+
+def giver(observed: Observed) -> str:
+    """Give the name in which the orders are given."""
+    return f"{desired.owner(observed.resource)}/heal"
+
+
+def is_wanted(observed: Observed) -> bool:
+    """Is there perhaps something to do? Then the look reads what planned work asks."""
+    return any(True for _ in lost_disks.refusing(observed.pods))
+
+
+def actions(case: Case) -> tuple[Action, ...]:
+    """Give what is to be done now."""
+    root, instance = ownership.own_root(case.observed), case.observed.instance
+    if case.buildable is None or root is None or root.instance != instance:
+        return ()
+    return tuple(_Healing(case.buildable, case.observed, root).actions())
+
+
+def waits(case: Case) -> Waiting | None:
+    """Say which volumes are lost, and what is done about each; None: none is."""
+    found = lost_disks.found(case.observed)
+    if not found:
+        return None
+    root = case.observed.root
+    told = []
+    for one in found:
+        if case.buildable is None or not isinstance(root, RootFound):
+            told.append(str(one))
+        else:
+            told.append(f"{one}; {_Healing(case.buildable, case.observed, root).told(one)}")
+    return Waiting(Predicate.VOLUME_LOST, "\n".join(told))
+
+
+class _Healing:
+    """One decision; it is thrown away afterwards."""
+
+    def __init__(self, wanted: Desired, observed: Observed, root: RootFound) -> None:
+        self._wanted = wanted
+        self._observed = observed
+        self._root = root
+        self._lost = lost_disks.found(observed)
+
+    def actions(self) -> Iterator[Action]:
+        yield from self._back()
+        yield from self._refilled()
+        if self._wanted.journal is not None:
+            return
+        match self._wanted.heal.lost_volume:
+            case LostVolume.TELL:
+                return
+            case LostVolume.RECOVER:
+                yield from self._recover()
+            case LostVolume.REFILL:
+                yield from self._refill()
+            case _:
+                assert_never(self._wanted.heal.lost_volume)
+
+    def _refill(self) -> Iterator[Apply]:
+        """Make the pods that give empty disks."""
+        free = self._wanted.heal.at_once - len(self._filling())
+        for one in self._lost:
+            found = self._observed.sets.get(one.bookie.rpartition("-")[0])
+            is_free = one.bookie not in self._filling() and one.bookie not in self._root.orders
+            if found is None or not is_free or self._holds(one.zone) is not None or free <= 0:
+                continue
+            free -= 1
+            body = refill_pod.made(found, one.bookie, self._observed.resource)
+            yield Apply(kind=PODS, body=body)
+
+    def _refilled(self) -> Iterator[RemoveObject]:
+        """Remove the pods that are done, or not wanted; let their bookies start at once."""
+        lost = {refill_pod.name_of(one.bookie): one for one in self._lost}
+        is_wanted = self._wanted.heal.lost_volume is LostVolume.REFILL
+        for pod in self._observed.refilling:
+            one = lost.get(pod.name)
+            if pod.leaving or (one is not None and is_wanted and pod.exit_code != 0):
+                continue
+            if one is not None and pod.exit_code == 0:
+                yield RemoveObject(kind=PODS, name=one.bookie, uid=one.uid)
+            yield RemoveObject(kind=PODS, name=pod.name, uid=pod.uid)
+
+    def _filling(self) -> set[BookieId]:
+        """Name the bookies that get an empty disk, or do not have their copies back yet."""
+        pods = {pod.name for pod in self._observed.refilling}
+        work = self._root.work
+        records = {} if work is None else work.records
+        limbo = {name for name, one in records.items() if one and one.lost_data is not None}
+        return limbo - {one.bookie for one in self._lost} | {
+            one for one in self._root.locations if refill_pod.name_of(one) in pods
+        }
+
+    def _recover(self) -> Iterator[Action]:
+        yield from self._fresh()
+        free = self._wanted.heal.at_once - len(self._under_way())
+        for one in self._lost:
+            if one.bookie in self._root.orders or self._holds(one.zone) is not None:
+                continue
+            record = self._record(one.bookie)
+            if record is None:
+                continue
+            if record.written_off is not None:
+                yield OrderRemoval(bookie=one.bookie, **self._named())
+            elif free > 0:
+                free -= 1
+                yield OrderRecovery(bookie=one.bookie, **self._named())
+
+    def told(self, one: LostDisk) -> str:
+        """Say what is done about it, or what may be done."""
+        order = self._root.orders.get(one.bookie)
+        if order is not None:
+            return f"the order to {order.kind} it stands: {_progress(order)}"
+        if one.bookie in self._root.orders:
+            return "the order about it cannot be read"
+        if self._wanted.heal.lost_volume is LostVolume.TELL:
+            return _CHOICES
+        if self._wanted.journal is not None:
+            return (
+                "it has a journal volume, too, and is not healed by itself: give the lost one "
+                "of both anew with `zonekeeper bookie cookie replace-disk` (docs/operator.md)"
+            )
+        if (held := self._holds(one.zone)) is not None:
+            return f"nothing is done about it now: {held}"
+        return self._told_of_refill(one) or "it is healed next"
+
+    def _told_of_refill(self, one: LostDisk) -> str | None:
+        """Say how far the pod is that gives it an empty disk; None: there is none."""
+        name = refill_pod.name_of(one.bookie)
+        pod = next((each for each in self._observed.refilling if each.name == name), None)
+        if pod is None:
+            return None
+        said = pod.words if pod.trouble is None else pod.trouble.told
+        told = f"pod {name} gives it an empty disk"
+        return told if pod.exit_code == 0 or not said else f"{told}: {said}"
+
+    def _back(self) -> Iterator[TakeRemovalBack]:
+        """Take back the removal of a bookie that serves again."""
+        for bookie, order in sorted(self._root.orders.items()):
+            if (
+                order is not None
+                and order.given.by == giver(self._observed)
+                and order.kind is OrderKind.REMOVE
+                and order.taken_back is None
+                and bookie in self._root.registered
+            ):
+                named = self._named()
+                yield TakeRemovalBack(
+                    bookie=bookie,
+                    token=order.token,
+                    instance=named["instance"],
+                    owner=named["owner"],
+                )
+
+    def _fresh(self) -> Iterator[RemoveObject]:
+        """Let a pod start a new bookie now that the cookie is gone, and not after a long pause."""
+        for one in lost_disks.refusing(self._observed.pods):
+            if one.bookie not in self._root.locations and one.bookie not in self._root.orders:
+                yield RemoveObject(kind=PODS, name=one.bookie, uid=one.uid)
+
+    def _under_way(self) -> set[BookieId]:
+        """Name the bookies that are being healed."""
+        own, by = {one.bookie for one in self._lost}, giver(self._observed)
+        ordered = {
+            bookie
+            for bookie, order in self._root.orders.items()
+            if order is not None and order.given.by == by and order.taken_back is None
+        }
+        off = {
+            bookie
+            for bookie in own
+            if (record := self._record(bookie)) is not None and record.written_off is not None
+        }
+        return ordered | off
+
+    def _record(self, bookie: BookieId) -> BookieRecord | None:
+        work = self._root.work
+        return None if work is None else work.records.get(bookie)
+
+    def _holds(self, zone: ZoneName) -> str | None:
+        """Say why nothing is done in a zone; None: it may be."""
+        policy: Policy | None = self._root.policy
+        if policy is None:
+            return "the policy was not read"
+        watched = self._observed.watched
+        for held, one in watched.holds(policy):
+            if held == zone:
+                return f"zone {zone}: {one.by}; zonekeeper runbook {one.by}"
+        record = watched.followed.records.zones.get(zone)
+        if record is not None and record.observed.state is Observation.DOWN:
+            return f"zone {zone} is down"
+        return None
+
+    def _named(self) -> dict[str, str]:
+        return {
+            "instance": self._root.instance,
+            "owner": giver(self._observed),
+            "reason": REASON,
+        }
+
+
+def _progress(order: BookieOrder) -> str:
+    one = order.progress
+    if one is None:
+        return "no autorecovery process has taken it up yet"
+    why = f": {one.why}" if one.why else ""
+    return f"{one.phase}, {one.ledgers_left} ledgers left{why}"

@@ -1,0 +1,59 @@
+"""Each bookie's volumes are there, and as large as is asked for; if not, why. Pure."""
+
+from collections.abc import Iterator
+
+from zonekeeper.operator.cluster import owned_objects, quantities
+from zonekeeper.operator.cluster.desired import Desired
+from zonekeeper.operator.plan import conditions, ownership
+from zonekeeper.operator.plan.conditions import Condition, Type
+from zonekeeper.operator.plan.predicates import Predicate, Waiting
+from zonekeeper.operator.plan.stages import Case, Outcome, Settled
+from zonekeeper.operator.plan.volumes import growing, healing, restoring
+from zonekeeper.operator.sight import naming
+from zonekeeper.operator.sight.observed import Observed
+
+
+def stage(case: Case) -> Outcome:
+    """Wait until it is so."""
+    return _waits(case) or Settled()
+
+
+def condition(case: Case) -> Condition:
+    """Is every volume there, and large enough?"""
+    kind = Type.VOLUMES_READY
+    if case.buildable is None:
+        return conditions.unknown(kind, "NotBuilt", "the resource is not built: see Legal")
+    if (waiting := _waits(case)) is not None:
+        return conditions.waiting(kind, waiting)
+    told = [f"{name} {one.size}" for name, one in owned_objects.volumes(case.desired).items()]
+    return conditions.good(kind, "AsAskedFor", f"no volume is short of {', '.join(told)}")
+
+
+def _waits(case: Case) -> Waiting | None:
+    if (lost := healing.waits(case)) is not None:
+        return lost
+    if (waiting := restoring.waits(case.observed)) is not None:
+        return waiting
+    if case.buildable is None:
+        return None
+    told = list(_short(case.buildable, case.observed))
+    if not told:
+        return None
+    return Waiting(Predicate.VOLUMES_GROWING, "; ".join(told))
+
+
+def _short(wanted: Desired, observed: Observed) -> Iterator[str]:
+    """Tell which volumes are not as large as is asked for, and what each kind of them waits for."""
+    asked, waiting, pending = owned_objects.volumes(wanted), list[str](), list[str]()
+    for name, claim in ownership.own_claims(observed).items():
+        volume = asked.get(name.partition("-")[0])
+        if volume is None or claim.is_left or claim.leaving or not claim.is_bound:
+            continue
+        if quantities.is_larger(volume.size, claim.capacity):
+            (waiting if claim.pending_ms is None else pending).append(name)
+    if waiting:
+        yield f"volumes that have not grown yet: {naming.some(waiting)}"
+    if pending:
+        yield f"volumes whose file systems grow when their pods start anew: {naming.some(pending)}"
+    if small := growing.small_sets(wanted, observed):
+        yield f"StatefulSets that still make smaller volumes: {naming.some(small)}"

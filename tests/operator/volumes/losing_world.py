@@ -1,0 +1,106 @@
+"""A world in which a bookie refuses an empty disk, and autorecovery recovers lost bookies."""
+
+import dataclasses
+from typing import Final
+
+from tests.operator.resources import NAME, SPACE
+from tests.operator.scaling.removing_world import RemovingWorld
+from zonekeeper.metadata.bookies import order_records
+from zonekeeper.metadata.bookies.bookie_records import BookieRecord, Mark
+from zonekeeper.metadata.bookies.order_records import OrderChange, OrderState
+from zonekeeper.metadata.cluster.cluster import Cluster
+from zonekeeper.operator.kubernetes.api import CLAIMS, PODS, REFILLS_LABEL, Json
+from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.replication.decisions.order_steps import OrderStep, WriteLostOff
+from zonekeeper.wire.running import seam
+
+#: The last words of a bookie, as ``bookie.life.identity`` writes them.
+WORDS: Final = (
+    "zk://zookeeper/logs/ledgers knows {}, and its data folder /data has no file VERSION: "
+    f"{seam.LOST_DISK}, `zonekeeper bookie cookie replace-disk` gives the bookie an empty one"
+)
+
+
+class LosingWorld(RemovingWorld):
+    """A claim that is made anew while the store knows its bookie has an empty volume."""
+
+    def __init__(self, **spec: object) -> None:
+        super().__init__(**spec)
+        #: The bookies whose disks are empty.
+        self.empty: set[str] = set()
+        #: Those whose disks are not empty after all, so that no command gives them anew.
+        self.stained: set[str] = set()
+
+    async def lose(self, name: str) -> None:
+        """Delete a bookie's claim, and then its pod."""
+        self.kubernetes.mark_deleted(CLAIMS, SPACE, f"data-{name}")
+        self.kubernetes.mark_deleted(PODS, SPACE, name)
+        await self.controllers()
+
+    async def controllers(self) -> None:
+        for pod in await self.kubernetes.list(PODS, SPACE, labels=f"{REFILLS_LABEL}={NAME}"):
+            self._run(pod)
+        await super().controllers()
+
+    def _run(self, pod: Json) -> None:
+        """Do what the pod does that gives a bookie an empty disk."""
+        if "status" in pod:
+            return
+        name = pod["metadata"]["name"].removesuffix("-refill")
+        ended = {"exitCode": 2, "message": "the folder is not empty"}
+        if name not in self.stained:
+            self.empty.discard(name)
+            ended = {"exitCode": 0, "message": ""}
+        said = {"containerStatuses": [{"name": "bookie", "state": {"terminated": ended}}]}
+        self.kubernetes.put(PODS, pod | {"status": said})
+
+    async def mount_again(self, name: str) -> None:
+        """Let a bookie have its own disk after all."""
+        self.empty.discard(name)
+        self.kubernetes.mark_deleted(PODS, SPACE, name)
+        await self.controllers()
+
+    async def incarnation(self, name: str) -> int | None:
+        """Give the number of a bookie's cookie; None: it has none."""
+        store = await self.open(await self.address())
+        path = f"{store.root}/cookies/{name}"
+        found = await store.get(path, sync=True)
+        await store.close()
+        return None if found is None else found.created_id
+
+    async def _bookie(self, name: str, item: Json) -> None:
+        is_known = name in await self.cookies()
+        is_new_pod = await self.kubernetes.get(PODS, SPACE, name) is None
+        if not is_known:
+            self.empty.discard(name)
+        elif await self.kubernetes.get(CLAIMS, SPACE, f"data-{name}") is None:
+            self.empty.add(name)
+        await super()._bookie(name, item)
+        if is_new_pod and name in self.empty:
+            self._crash(name)
+
+    def _crash(self, name: str) -> None:
+        pod = self.kubernetes.peek(PODS, SPACE, name)
+        assert pod is not None
+        ended = {"exitCode": 2, "message": WORDS.format(name)}
+        container = {
+            "name": "bookie",
+            "restartCount": 4,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": ended},
+        }
+        ready = {"type": "Ready", "status": "False"}
+        status = {"conditions": [ready], "containerStatuses": [container]}
+        self.kubernetes.put(PODS, pod | {"status": status})
+
+    async def _do(self, cluster: Cluster, bookie: BookieId, step: OrderStep) -> None:
+        if not isinstance(step, WriteLostOff):
+            await super()._do(cluster, bookie, step)
+            return
+
+        def off(state: OrderState) -> OrderChange:
+            mark = Mark(at_ms=self.wall_ms, by="autorecovery", reason="recovered")
+            old = state.record or BookieRecord()
+            return OrderChange(order=None, record=dataclasses.replace(old, written_off=mark))
+
+        await order_records.change(cluster, bookie, off)
