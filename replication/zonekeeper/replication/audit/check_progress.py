@@ -1,4 +1,4 @@
-"""How far a check of all ledgers has come: ``<root>.zonekeeper/check-<check>``.
+"""How far a check of all ledgers has come: ``<root>.zonekeeper/checks/<check>``.
 
 A check of every entry takes days, and the auditor may change meanwhile. The next auditor goes on
 where the last one stopped. Ledgers that are created meanwhile have higher ids, so the check reaches
@@ -66,4 +66,4 @@ async def write(cluster: Cluster, check: Progressing, progress: CheckProgress | 
 
 
 def _path(cluster: Cluster, check: Progressing) -> str:
-    return cluster.root.beside(f"check-{check}")
+    return cluster.root.beside(f"checks/{check}")
