@@ -310,8 +310,9 @@ async def test_whoever_cannot_be_verified_is_not_talked_to(secure: Certificates)
         ("localhost", secure.ours, None),
     ):
         address = f"zk://{host}:{secure.port}/x?{secure.options(believed, shown)}"
-        with pytest.raises(errors.StoreUnavailableError):
-            await open_store(address, Timeouts(request_ms=1_000))
+        with pytest.raises(errors.UnauthorizedError) as refused:
+            await open_store(address, _LASTING)
+        assert "certificate" in str(refused.value)
 
 
 async def test_certificates_that_cannot_be_used_are_named_at_once(

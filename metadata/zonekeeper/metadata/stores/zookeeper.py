@@ -54,6 +54,8 @@ Answer = TypeVar("Answer")
 UNREACHED_STOP_MS: Final = 100
 _READ_RETRY_MS: Final = 20
 
+#: So often each server may refuse our certificate, or we its, before the first session.
+_DISTRUSTS_EACH: Final = 2
 #: Of an entry of an ACL, beside scheme and name.
 _ENTRY_FRAMING_BYTES: Final = 12
 
@@ -114,6 +116,8 @@ class ZooKeeperStore(GuardedStore):
         self._assumed: Identities | None = None
         #: Why the last attempt to connect was refused; "": it was not.
         self._distrust = ""
+        self._distrusts = 0
+        self._distrusts_max: Final = _DISTRUSTS_EACH * len(address.servers)
 
     async def start(self) -> None:
         """Wait until a server gives a session."""
@@ -122,11 +126,6 @@ class ZooKeeperStore(GuardedStore):
             async with asyncio.timeout(self._first_ms / 1000):
                 await self._reach("")
         except TimeoutError as late:
-            if self._distrust:
-                raise errors.UnauthorizedError(
-                    f"no server was talked to within {self._first_ms} ms: {self._distrust}",
-                    store=self.name,
-                ) from late
             raise errors.StoreUnavailableError(
                 f"no server gave a session within {self._first_ms} ms:"
                 " is the address right, is there a quorum, do the certificates fit?"
@@ -291,9 +290,8 @@ class ZooKeeperStore(GuardedStore):
         if self._closed:
             raise errors.StoreClosedError("is closed", store=self.name, path=path)
         if self._refused:
-            raise errors.UnauthorizedError(
-                "the credentials were refused", store=self.name, path=path
-            )
+            why = self._distrust or "the credentials were refused"
+            raise errors.UnauthorizedError(why, store=self.name, path=path)
 
     def _session_changed(self, session: Session) -> None:
         if self._closed:
@@ -316,9 +314,18 @@ class ZooKeeperStore(GuardedStore):
         self._reached.set()
 
     def _distrusted(self, why: str) -> None:
-        if why != self._distrust and not self._closed:
+        """Note why a connection was refused. Before the first session it is not tried for ever.
+
+        A process that has a session goes on trying: its files, or the server's, may be renewed.
+        """
+        if self._closed:
+            return
+        self._distrusts += 1
+        if self._last_session is not None and why != self._distrust:
             _logger.warning("%s: %s; trying again", self.name, why)
-            self._distrust = why
+        self._distrust = why
+        if self._last_session is None and self._distrusts >= self._distrusts_max:
+            self._credentials_refused()
 
     def _changed(self, key: Key) -> None:
         self._notices.tell(key)
