@@ -86,7 +86,7 @@ async def test_a_second_run_finds_nothing_to_do() -> None:
     assert server.last_change_id == before
 
 
-@pytest.mark.parametrize("after", range(0, 30, 3))
+@pytest.mark.parametrize("after", range(0, 24, 3))
 async def test_an_interrupted_run_is_begun_again(after: int) -> None:
     server = MemoryServer()
     await _open_root(server)
@@ -160,7 +160,7 @@ async def test_nobody_locks_themselves_out() -> None:
     await _open_root(server)
     client = AdminStore(server, StoreRole.CLIENT)
     before = server.last_change_id
-    with pytest.raises(NotSecurableError, match="role admin.*ours: digest:client"):
+    with pytest.raises(NotSecurableError, match=r"role admin.*ours: digest:client"):
         await securing.secure(await _cluster(client), roles.IDENTITIES, dry_run=False)
     with pytest.raises(NotSecurableError, match="has no identities yet"):
         await securing.secure(await _cluster(client), None, dry_run=False)

@@ -14,8 +14,9 @@ from typing import Final
 
 from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
-from zonekeeper.operator.cluster import amounts, security_rules, sizing
+from zonekeeper.operator.cluster import amounts, security_rules, sizing, store_access
 from zonekeeper.operator.cluster.security_rules import NetworkRules, TlsRules
+from zonekeeper.operator.cluster.store_access import StoreAccess
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.shapes import config, forbidden, images, names, pods, volumes
 from zonekeeper.operator.shapes.pods import PodFields
@@ -67,6 +68,7 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
     "autoReplication.perZone": fields.Whole(0, REPAIRERS_PER_ZONE_MAX),
     "bookiesPerZone": fields.Whole(1, BOOKIES_PER_ZONE_MAX),
     "image": images.IMAGE,
+    **store_access.FIELDS,
     "metadata.uri": fields.Text(
         r"zk://[-0-9A-Za-z._:,;\[\]/~]{1,1000}",
         "the address of a ZooKeeper ensemble and a root in it",
@@ -147,6 +149,7 @@ class Desired:
     config: Mapping[str, str]
     update: UpdateRules
     policy: Policy
+    store: StoreAccess
     tls: TlsRules
     network: NetworkRules
     #: Warnings of placement, and problems that a cluster which is built already may keep.
@@ -216,6 +219,7 @@ def read(resource: Json) -> Desired | RefusedResource:
     chosen = config.read(spec.get("config"), "spec.config", problems)
     problems += forbidden.problems(spec)
     tls, network = security_rules.read(spec, resource, problems)
+    store = store_access.read(values, problems)
     given_uri = values.get("metadata.uri")
     if given_uri is not None and (wrong := _uri_problem(given_uri)):
         problems.append(wrong)
@@ -260,6 +264,7 @@ def read(resource: Json) -> Desired | RefusedResource:
         config=chosen,
         update=_update(values),
         policy=replace(policy, owner=owner(resource)),
+        store=store,
         tls=tls,
         network=network,
         warnings=(

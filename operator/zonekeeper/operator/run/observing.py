@@ -30,8 +30,9 @@ from zonekeeper.operator.kubernetes.api import (
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import RootFound, Roots
-from zonekeeper.operator.run import holdings_reading
+from zonekeeper.operator.run import holdings_reading, store_credentials
 from zonekeeper.operator.run.holdings_reading import HoldingsQuestion, answered
+from zonekeeper.operator.run.store_credentials import NoCredentialsError
 from zonekeeper.operator.sight import (
     formats_pod,
     holdings,
@@ -127,7 +128,7 @@ async def look(
     for_work = is_at_work(seen) or any(
         order.is_pending(order.zone_sets(one, seen)) for one in built
     )
-    found = await root.look(kept_spec.address(kept, resource), for_work=for_work)
+    found = await _found(kubernetes, root, kept_spec.address(kept, resource), built, for_work)
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
     judged = wanted if isinstance(wanted, Desired) else of_kept
     known = still_held(judged, looked, earlier.holdings, moment.now_ms)
@@ -136,6 +137,21 @@ async def look(
         holdings=known,
         certificates=await _certificates(kubernetes, of_kept or judged, resource, earlier, moment),
     )
+
+
+async def _found(
+    kubernetes: Kubernetes,
+    root: Roots,
+    address: str | None,
+    built: list[Desired],
+    for_work: bool,
+) -> roots.Facts:
+    """Look at the root, with the credentials that the resource names now."""
+    try:
+        root.way = await store_credentials.way(kubernetes, root.files, built[0] if built else None)
+    except NoCredentialsError as error:
+        return roots.Unreachable(str(error))
+    return await root.look(address, for_work=for_work)
 
 
 async def _listed(
