@@ -14,7 +14,7 @@ import pytest
 from tests.client.patience import PATIENT
 from tests.metadata.stores.test_zookeeper_roles import worlds
 from tests.support import roles, zookeeper
-from tests.support.autorecovery_processes import autorecovery_processes
+from tests.support.autorecovery_processes import AutorecoveryProcesses, autorecovery_processes
 from tests.support.bookie_processes import BookieProcesses, bookie_processes
 from tests.support.ready_processes import SHELL
 from zonekeeper.client.api import client as clients
@@ -22,7 +22,7 @@ from zonekeeper.log.api import log_client
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.metadata.access.node_rights import StoreRole
 from zonekeeper.metadata.cluster import cluster as clusters
-from zonekeeper.metadata.cluster import policy_store
+from zonekeeper.metadata.cluster import elections, policy_store
 from zonekeeper.metadata.saving import securing
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import BookieId, ZoneName
@@ -33,6 +33,7 @@ pytestmark = pytest.mark.processes
 
 ZONES = {BookieId(f"bk-{zone}-{n}"): ZoneName(zone) for zone in "ab" for n in range(2)}
 DRAINED = BookieId("bk-a-0")
+AUTO = BookieId("auto")
 #: What a process says of a right that it lacks.
 REFUSED = ("does not allow it", "needs the role")
 
@@ -88,12 +89,13 @@ def test_no_node_of_a_life_is_open_to_the_world(tmp_path: Path) -> None:
         with (
             bookie_processes(at[StoreRole.BOOKIE], tmp_path, ZONES) as bookies,
             autorecovery_processes(
-                at[StoreRole.AUTORECOVERY], tmp_path, {BookieId("auto"): ZoneName("b")}
+                at[StoreRole.AUTORECOVERY], tmp_path, {AUTO: ZoneName("b")}
             ) as repair,
         ):
             bookies.start()
             repair.start()
             ledger_id = asyncio.run(write(at[StoreRole.CLIENT]))
+            asyncio.run(_voted(at[StoreRole.ADMIN], repair))
             order = [*SHELL, "bookies", "drain", DRAINED, "--yes", "--no-follow", "--quiet"]
             asked = ["--reason", "a test", "--metadata", at[StoreRole.ADMIN]]
             done = subprocess.run(
@@ -107,9 +109,21 @@ def test_no_node_of_a_life_is_open_to_the_world(tmp_path: Path) -> None:
             asyncio.run(drained(at[StoreRole.CLIENT], ledger_id, bookies))
             assert asyncio.run(worlds(ensemble, "/ledgers")) == []
             asyncio.run(_fits(at[StoreRole.ADMIN]))
-            for name in (*ZONES, BookieId("auto")):
+            for name in (*ZONES, AUTO):
                 words = (tmp_path / name / "log").read_text()
                 assert not any(refused in words for refused in REFUSED), words
+
+
+async def _voted(at: str, repair: AutorecoveryProcesses) -> None:
+    """Wait until the autorecovery process stands for the auditor."""
+    store = await open_store(at)
+    cluster = await clusters.open_cluster(store)
+    async with asyncio.timeout(60), store.watch_children(elections.auditor_votes(cluster)) as seen:
+        async for names in seen:
+            assert repair.ended() == [], repair.words(AUTO)
+            if names:
+                break
+    await store.close()
 
 
 async def _fits(at: str) -> None:

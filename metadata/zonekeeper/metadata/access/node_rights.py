@@ -262,6 +262,7 @@ KINDS: Final[tuple[NodeKind, ...]] = (
         "the directories of votes",
         rf"/underreplication/auditorelection|{_OWN}/(zone-watch|log-keeper)",
         ("repair", "own-root"),
+        w="a",
         c="o",
         d="o",
     ),
