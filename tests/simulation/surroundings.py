@@ -13,7 +13,7 @@ from tests.simulation.scenarios import MetaWeather, Scenario
 from tests.support import roles
 from zonekeeper.bookie.segments.counters import StorageCounters
 from zonekeeper.bookie.storage.storage import Storage
-from zonekeeper.metadata.access.acl_book import Caller
+from zonekeeper.metadata.access.acl_book import NodeCaller
 from zonekeeper.metadata.access.node_rights import StoreRole
 from zonekeeper.metadata.store.store import SessionId, Write, Written, name_of, parent_of
 from zonekeeper.metadata.stores.memory import (
@@ -112,7 +112,7 @@ class _Service(MemoryServer):
         loop().as_world(super().unheard, session)
 
     def apply(
-        self, writes: Sequence[Write], session: SessionId, caller: Caller = ITSELF
+        self, writes: Sequence[Write], session: SessionId, caller: NodeCaller = ITSELF
     ) -> tuple[Written, ...]:
         return loop().as_world(super().apply, writes, session, caller)
 

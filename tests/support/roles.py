@@ -3,7 +3,7 @@
 from typing import Final
 
 from zonekeeper.metadata.access import identities
-from zonekeeper.metadata.access.identities import Identities, Identity
+from zonekeeper.metadata.access.identities import Identities, StoreIdentity
 from zonekeeper.metadata.access.node_rights import StoreRole
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -19,7 +19,7 @@ def secret(role: StoreRole) -> str:
     return f"{role}:the {role}'s password"
 
 
-def of(role: StoreRole) -> Identity:
+def of(role: StoreRole) -> StoreIdentity:
     return identities.of_secret(secret(role))
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from zonekeeper.metadata.access import identities
-from zonekeeper.metadata.access.identities import BadIdentityError, Identities, Identity
+from zonekeeper.metadata.access.identities import BadIdentityError, Identities, StoreIdentity
 from zonekeeper.metadata.access.node_rights import StoreRole
 from zonekeeper.metadata.formats.malformed import MalformedError, UnsupportedError
 
@@ -53,7 +53,7 @@ def test_a_file_is_read_line_by_line() -> None:
     found = identities.parse_lines(f"# ours\n\nadmin {ADMIN}\n  bookie x509:CN=b\nbookie x509:CN=b")
     assert found.roles == {
         StoreRole.ADMIN: (ADMIN,),
-        StoreRole.BOOKIE: (Identity("x509", "CN=b"),),
+        StoreRole.BOOKIE: (StoreIdentity("x509", "CN=b"),),
     }
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.metadata.access.trying import NEIGHBOURS, SAMPLES, kind
 from zonekeeper.metadata.access import node_rights
-from zonekeeper.metadata.access.node_rights import KINDS, NodeUse, Permission, StoreRole
+from zonekeeper.metadata.access.node_rights import KINDS, NodePermission, NodeUse, StoreRole
 from zonekeeper.metadata.formats import ledger_paths, underreplication_format
 from zonekeeper.metadata.store.layout import OWN_SUFFIX
 from zonekeeper.placement.base.ids import LedgerId
@@ -60,14 +60,14 @@ def test_a_path_has_its_kind(suffix: str, name: str) -> None:
 def test_a_path_of_no_kind_is_the_admins(suffix: str) -> None:
     assert node_rights.kind_of(suffix) is None
     for role in OTHERS:
-        assert node_rights.permissions(None, role) is Permission.NONE
-    assert Permission.ADMIN in node_rights.permissions(None, StoreRole.ADMIN)
+        assert node_rights.permissions(None, role) is NodePermission.NONE
+    assert NodePermission.ADMIN in node_rights.permissions(None, StoreRole.ADMIN)
 
 
 def test_only_an_admin_changes_acls() -> None:
     for each in KINDS:
         for role in OTHERS:
-            assert Permission.ADMIN not in node_rights.permissions(each, role)
+            assert NodePermission.ADMIN not in node_rights.permissions(each, role)
 
 
 def test_each_directory_of_a_ledger_stands_under_a_kind_that_makes_it() -> None:
@@ -92,7 +92,7 @@ def test_each_kind_stands_under_the_kinds_that_it_names() -> None:
 
 def test_an_operator_can_remove_a_root() -> None:
     for each in KINDS:
-        assert Permission.READ in node_rights.permissions(each, StoreRole.OPERATOR)
+        assert NodePermission.READ in node_rights.permissions(each, StoreRole.OPERATOR)
         if each.name not in ("root", "own-root"):
             assert StoreRole.OPERATOR in each.roles_for(NodeUse.DELETE), each.name
 
@@ -115,8 +115,8 @@ def test_a_neighbour_widens_a_right_only_where_it_is_known() -> None:
     for each in KINDS:
         for role in OTHERS:
             for use, bit in (
-                (NodeUse.MAKE, Permission.CREATE),
-                (NodeUse.DELETE, Permission.DELETE),
+                (NodeUse.MAKE, NodePermission.CREATE),
+                (NodeUse.DELETE, NodePermission.DELETE),
             ):
                 below = [one for one in KINDS if each.name in one.under]
                 granted = bit in node_rights.permissions(each, role)

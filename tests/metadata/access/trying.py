@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.support import roles
 from zonekeeper.metadata.access import node_rights
-from zonekeeper.metadata.access.node_rights import NodeKind, NodeUse, Permission, StoreRole
+from zonekeeper.metadata.access.node_rights import NodeKind, NodePermission, NodeUse, StoreRole
 from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.store.store import Create, Delete, MetadataStore, Put, parent_of
 
@@ -106,12 +106,12 @@ def expected(role: StoreRole, use: NodeUse, suffix: str) -> bool:
     return _bit(use) in own
 
 
-def _bit(use: NodeUse) -> Permission:
+def _bit(use: NodeUse) -> NodePermission:
     return {
-        NodeUse.READ: Permission.READ,
-        NodeUse.WRITE: Permission.WRITE,
-        NodeUse.MAKE: Permission.CREATE,
-        NodeUse.DELETE: Permission.DELETE,
+        NodeUse.READ: NodePermission.READ,
+        NodeUse.WRITE: NodePermission.WRITE,
+        NodeUse.MAKE: NodePermission.CREATE,
+        NodeUse.DELETE: NodePermission.DELETE,
     }[use]
 
 

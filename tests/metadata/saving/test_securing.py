@@ -11,7 +11,12 @@ from zonekeeper.metadata.access import identities
 from zonekeeper.metadata.access.guard import OPEN_ACL, Acl, AclEntry
 from zonekeeper.metadata.access.guarded import NodeAcl
 from zonekeeper.metadata.access.identities import Identities
-from zonekeeper.metadata.access.node_rights import DIRECTORIES, EVERYTHING, Permission, StoreRole
+from zonekeeper.metadata.access.node_rights import (
+    DIRECTORIES,
+    EVERYTHING,
+    NodePermission,
+    StoreRole,
+)
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.malformed import UnsupportedError
@@ -171,7 +176,7 @@ async def test_a_node_of_another_creator_says_who_may_change_it() -> None:
     server = MemoryServer()
     plain = await _open_root(server)
     bookie = AclEntry(roles.of(StoreRole.BOOKIE), EVERYTHING)
-    readable = AclEntry(roles.of(StoreRole.ADMIN), Permission.READ)
+    readable = AclEntry(roles.of(StoreRole.ADMIN), NodePermission.READ)
     server.acls.replace("/ledgers/cookies", (readable, bookie))
     cluster = Cluster(AdminStore(server), (await _cluster(plain)).root, INSTANCE)
     with pytest.raises(NotSecurableError) as refused:

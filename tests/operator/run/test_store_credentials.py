@@ -7,7 +7,7 @@ from tests.operator.resources import SPACE, URI
 from tests.operator.worlds import World
 from tests.support import roles
 from zonekeeper.metadata.access import identities
-from zonekeeper.metadata.access.identities import Identity
+from zonekeeper.metadata.access.identities import StoreIdentity
 from zonekeeper.metadata.access.node_rights import StoreRole
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.saving import securing
@@ -33,7 +33,7 @@ class GuardedWorld(World):
         self.shown.append(address)
         parsed = uri.parse(address)
         assert isinstance(parsed, uri.ZooKeeperAddress)
-        mine: tuple[Identity, ...] = ()
+        mine: tuple[StoreIdentity, ...] = ()
         if parsed.auth_file is not None:
             mine = (identities.of_secret(parsed.auth_file.read_text().strip()),)
         return MemoryStore(self.server, root=parsed.root, mine=mine)

@@ -15,9 +15,8 @@ from tests.client.patience import PATIENT
 from tests.metadata.stores.test_zookeeper_roles import worlds
 from tests.support import roles, zookeeper
 from tests.support.autorecovery_processes import AutorecoveryProcesses, autorecovery_processes
-from tests.support.bookie_processes import BookieProcesses, bookie_processes
+from tests.support.bookie_processes import bookie_processes
 from tests.support.ready_processes import SHELL
-from zonekeeper.client.api import client as clients
 from zonekeeper.log.api import log_client
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.metadata.access.node_rights import StoreRole
@@ -57,8 +56,8 @@ async def found(servers: str, folder: Path) -> None:
     await store.close()
 
 
-async def write(at: str) -> int:
-    """Write ledgers and a log, delete one, and give a ledger that stays."""
+async def write(at: str) -> None:
+    """Write ledgers and a log, and delete some of them."""
     async with log_client.connect(at, PATIENT) as logs:
         ids = []
         for _ in range(3):
@@ -70,15 +69,18 @@ async def write(at: str) -> int:
         async with logs.writer("orders") as log:
             await log.append_and_wait(LogMessage(payload=b"message"))
         await logs.delete("orders")
-        return ids[0]
 
 
-async def drained(at: str, ledger_id: int, bookies: BookieProcesses) -> None:
-    """Wait until no ledger names the bookie that is emptied."""
-    async with asyncio.timeout(120), clients.connect(at, PATIENT) as client:
-        while DRAINED in (await client.metadata(ledger_id)).bookies:
-            assert bookies.ended() == []
-            await asyncio.sleep(0.2)
+async def taken_up(at: str, repair: AutorecoveryProcesses) -> None:
+    """Wait until the autorecovery process works on the order."""
+    store = await open_store(at)
+    path = "/ledgers.zonekeeper/order-claims"
+    async with asyncio.timeout(60), store.watch_children(path) as seen:
+        async for names in seen:
+            assert repair.ended() == [], repair.words(AUTO)
+            if names:
+                break
+    await store.close()
 
 
 def test_no_node_of_a_life_is_open_to_the_world(tmp_path: Path) -> None:
@@ -94,7 +96,7 @@ def test_no_node_of_a_life_is_open_to_the_world(tmp_path: Path) -> None:
         ):
             bookies.start()
             repair.start()
-            ledger_id = asyncio.run(write(at[StoreRole.CLIENT]))
+            asyncio.run(write(at[StoreRole.CLIENT]))
             asyncio.run(_voted(at[StoreRole.ADMIN], repair))
             order = [*SHELL, "bookies", "drain", DRAINED, "--yes", "--no-follow", "--quiet"]
             asked = ["--reason", "a test", "--metadata", at[StoreRole.ADMIN]]
@@ -106,7 +108,7 @@ def test_no_node_of_a_life_is_open_to_the_world(tmp_path: Path) -> None:
                 check=False,
             )
             assert done.returncode == 0, done.stderr
-            asyncio.run(drained(at[StoreRole.CLIENT], ledger_id, bookies))
+            asyncio.run(taken_up(at[StoreRole.ADMIN], repair))
             assert asyncio.run(worlds(ensemble, "/ledgers")) == []
             asyncio.run(_fits(at[StoreRole.ADMIN]))
             for name in (*ZONES, AUTO):

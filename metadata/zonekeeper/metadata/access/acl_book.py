@@ -12,27 +12,27 @@ from typing import Final
 
 from zonekeeper.metadata.access.guard import OPEN_ACL, Acl, AclEntry
 from zonekeeper.metadata.access.guarded import NodeAcl
-from zonekeeper.metadata.access.identities import WORLD, Identity
-from zonekeeper.metadata.access.node_rights import NodeUse, Permission
+from zonekeeper.metadata.access.identities import WORLD, StoreIdentity
+from zonekeeper.metadata.access.node_rights import NodePermission, NodeUse
 from zonekeeper.metadata.store.store import Check, Create, Delete, Put, Write, Written, parent_of
 
 _OPEN: Final = NodeAcl(entries=OPEN_ACL, version=0)
 _AUTH: Final = "auth"
 
 #: The write that each use is, and the permission that it asks for; of the node above if it is true.
-_ASKED: Final[Mapping[type[Write], tuple[NodeUse, Permission, bool]]] = {
-    Create: (NodeUse.MAKE, Permission.CREATE, True),
-    Put: (NodeUse.WRITE, Permission.WRITE, False),
-    Delete: (NodeUse.DELETE, Permission.DELETE, True),
-    Check: (NodeUse.READ, Permission.READ, False),
+_ASKED: Final[Mapping[type[Write], tuple[NodeUse, NodePermission, bool]]] = {
+    Create: (NodeUse.MAKE, NodePermission.CREATE, True),
+    Put: (NodeUse.WRITE, NodePermission.WRITE, False),
+    Delete: (NodeUse.DELETE, NodePermission.DELETE, True),
+    Check: (NodeUse.READ, NodePermission.READ, False),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class NodeCaller:
     """Who asks: the identities that it has proven, and the ACL of a node that it makes."""
 
-    mine: tuple[Identity, ...]
+    mine: tuple[StoreIdentity, ...]
     acl: Callable[[str], Acl]
 
 
@@ -58,11 +58,11 @@ class AclBook:
         """Set the ACL of a node that is there; its version counts on."""
         self._entries[path] = NodeAcl(entries=acl, version=self.of(path).version + 1)
 
-    def allows(self, path: str, permission: Permission, mine: Iterable[Identity]) -> bool:
+    def allows(self, path: str, permission: NodePermission, mine: Iterable[StoreIdentity]) -> bool:
         """May one of these identities do this to a node?"""
         return _allows(self.of(path).entries, permission, mine)
 
-    def refused(self, writes: Sequence[Write], caller: Caller) -> AclRefusal | None:
+    def refused(self, writes: Sequence[Write], caller: NodeCaller) -> AclRefusal | None:
         """Find the first write that is forbidden; a node may stand on one of the same writes."""
         if not self._entries:
             return None
@@ -77,7 +77,7 @@ class AclBook:
                 made[write.path] = caller.acl(write.path)
         return None
 
-    def note(self, writes: Sequence[Write], written: Sequence[Written], caller: Caller) -> None:
+    def note(self, writes: Sequence[Write], written: Sequence[Written], caller: NodeCaller) -> None:
         """Take over a transaction that was applied."""
         for write, done in zip(writes, written, strict=True):
             if isinstance(write, Delete):
@@ -88,7 +88,7 @@ class AclBook:
                     self._entries[done.path] = NodeAcl(entries=acl, version=0)
 
 
-def _proven(acl: Acl, mine: Sequence[Identity]) -> Acl:
+def _proven(acl: Acl, mine: Sequence[StoreIdentity]) -> Acl:
     """Put the creator's identities in place of ``auth``."""
     found = [
         AclEntry(one, entry.permissions)
@@ -98,6 +98,6 @@ def _proven(acl: Acl, mine: Sequence[Identity]) -> Acl:
     return tuple(sorted(found))
 
 
-def _allows(acl: Acl, permission: Permission, mine: Iterable[Identity]) -> bool:
+def _allows(acl: Acl, permission: NodePermission, mine: Iterable[StoreIdentity]) -> bool:
     held = {WORLD, *mine}
     return any(permission in entry.permissions for entry in acl if entry.identity in held)

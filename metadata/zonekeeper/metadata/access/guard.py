@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from zonekeeper.metadata.access import node_rights
-from zonekeeper.metadata.access.identities import WORLD, Identities, Identity
+from zonekeeper.metadata.access.identities import WORLD, Identities, StoreIdentity
 from zonekeeper.metadata.access.node_rights import (
     EVERYTHING,
     OWN_TREE,
     NodeKind,
+    NodePermission,
     NodeUse,
-    Permission,
     StoreRole,
 )
 
@@ -28,8 +28,8 @@ from zonekeeper.metadata.access.node_rights import (
 class AclEntry:
     """What one identity may do with a node."""
 
-    identity: Identity
-    permissions: Permission
+    identity: StoreIdentity
+    permissions: NodePermission
 
     def __str__(self) -> str:
         return f"{self.identity.shown}:{letters(self.permissions)}"
@@ -38,33 +38,33 @@ class AclEntry:
 Acl: TypeAlias = tuple[AclEntry, ...]
 
 #: Each identity that the creator of the node has proven.
-CREATOR_ACL: Final[Acl] = (AclEntry(Identity("auth", ""), EVERYTHING),)
+CREATOR_ACL: Final[Acl] = (AclEntry(StoreIdentity("auth", ""), EVERYTHING),)
 OPEN_ACL: Final[Acl] = (AclEntry(WORLD, EVERYTHING),)
 
 #: What its own identity may do with a bookie's node.
-_OWN_PERMISSIONS: Final = Permission.READ | Permission.WRITE
+_OWN_PERMISSIONS: Final = NodePermission.READ | NodePermission.WRITE
 
 
-def letters(permissions: Permission) -> str:
+def letters(permissions: NodePermission) -> str:
     """Write permissions as ZooKeeper's shell does."""
-    return "".join(letter for letter, bit in zip("rwcda", Permission, strict=False)
+    return "".join(letter for letter, bit in zip("rwcda", NodePermission, strict=False)
                    if bit in permissions)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class NodeGuard:
     """What a process knows of identities, at one moment."""
 
     #: The cluster's root in the store.
     root: str
     #: The identities that this process proves to the store.
-    mine: tuple[Identity, ...] = ()
+    mine: tuple[StoreIdentity, ...] = ()
     #: None: the root has none, or this process may not read them.
     identities: Identities | None = None
     #: The ACL of a node while there are no identities, and of one outside of the cluster.
     otherwise: Acl = OPEN_ACL
 
-    def knowing(self, identities: Identities | None) -> "Guard":
+    def knowing(self, identities: Identities | None) -> "NodeGuard":
         """Give the same guard with other identities."""
         return replace(self, identities=identities)
 
@@ -93,17 +93,17 @@ class Guard:
         )  # fmt: skip
         return self._acl(path, own)
 
-    def _acl(self, path: str, own: tuple[Identity, ...]) -> Acl:
+    def _acl(self, path: str, own: tuple[StoreIdentity, ...]) -> Acl:
         assert self.identities is not None, "an ACL follows from identities"
         kind = self.kind_of(path)
         belongs = kind is not None and kind.is_own and bool(own)
-        granted: dict[Identity, Permission] = {}
+        granted: dict[StoreIdentity, NodePermission] = {}
         for role in StoreRole:
             bits = node_rights.permissions(kind, role)
             if belongs and role is StoreRole.BOOKIE:
-                bits &= ~Permission.WRITE
+                bits &= ~NodePermission.WRITE
             for one in self.identities.roles.get(role, ()):
-                granted[one] = granted.get(one, Permission.NONE) | bits
+                granted[one] = granted.get(one, NodePermission.NONE) | bits
         if belongs:
             granted |= dict.fromkeys(own, _OWN_PERMISSIONS)
         return tuple(AclEntry(one, bits) for one, bits in sorted(granted.items()) if bits)

@@ -3,7 +3,7 @@
 import abc
 from dataclasses import dataclass
 
-from zonekeeper.metadata.access.guard import Acl, Guard
+from zonekeeper.metadata.access.guard import Acl, NodeGuard
 from zonekeeper.metadata.access.identities import Identities
 from zonekeeper.metadata.store.store import MetadataStore
 
@@ -21,7 +21,7 @@ class GuardedStore(MetadataStore):
 
     @property
     @abc.abstractmethod
-    def guard(self) -> Guard:
+    def guard(self) -> NodeGuard:
         """The guard of this process, as it is now."""
 
     @abc.abstractmethod

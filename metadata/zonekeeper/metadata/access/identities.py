@@ -42,7 +42,7 @@ class BadIdentityError(Refusal, ValueError):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Identity:
+class StoreIdentity:
     """Scheme and name, as an ACL has them."""
 
     scheme: str
@@ -64,17 +64,17 @@ class Identity:
 
 
 #: Everybody: what a node is open to that was made without identities.
-WORLD: Final = Identity("world", "anyone")
+WORLD: Final = StoreIdentity("world", "anyone")
 
 
-def of_secret(secret: str) -> Identity:
+def of_secret(secret: str) -> StoreIdentity:
     """Give the identity that ``user:password`` proves, as ZooKeeper computes it."""
     user = secret.partition(":")[0]
     digest = hashlib.sha1(secret.encode(), usedforsecurity=False).digest()
-    return Identity(DIGEST, f"{user}:{base64.b64encode(digest).decode('ascii')}")
+    return StoreIdentity(DIGEST, f"{user}:{base64.b64encode(digest).decode('ascii')}")
 
 
-def parse_identity(text: str) -> Identity:
+def parse_identity(text: str) -> StoreIdentity:
     """Read ``scheme:name``; raises ``BadIdentityError``, whose message shows no hash."""
     scheme, colon, name = text.partition(":")
     if not colon or scheme not in _SCHEMES:
@@ -86,7 +86,7 @@ def parse_identity(text: str) -> Identity:
         raise BadIdentityError("a name has no white space at its ends")
     if scheme == DIGEST:
         _check_digest(name)
-    return Identity(scheme, name)
+    return StoreIdentity(scheme, name)
 
 
 def _check_digest(name: str) -> None:
@@ -108,7 +108,7 @@ def _check_digest(name: str) -> None:
 class Identities:
     """Which identities have which role; ``admin`` has at least one."""
 
-    roles: Mapping[StoreRole, tuple[Identity, ...]]
+    roles: Mapping[StoreRole, tuple[StoreIdentity, ...]]
     #: Fields that only a newer program knows, as JSON.
     unknown: str = field(default="{}")
 
@@ -121,7 +121,7 @@ class Identities:
         if len(every) > IDENTITIES_MAX:
             raise BadIdentityError(f"{len(every)} identities; at most {IDENTITIES_MAX}")
 
-    def roles_of(self, mine: Iterable[Identity]) -> tuple[StoreRole, ...]:
+    def roles_of(self, mine: Iterable[StoreIdentity]) -> tuple[StoreRole, ...]:
         """Give the roles that these identities have together, in the order of ``StoreRole``."""
         held = frozenset(mine)
         return tuple(role for role in StoreRole if held & frozenset(self.roles.get(role, ())))
@@ -129,7 +129,7 @@ class Identities:
 
 def parse_lines(text: str) -> Identities:
     """Read a file of lines ``role scheme:name``; raises ``BadIdentityError`` with the line."""
-    roles: dict[StoreRole, list[Identity]] = {}
+    roles: dict[StoreRole, list[StoreIdentity]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -174,7 +174,7 @@ def parse(raw: bytes) -> Identities:
     found = data.get("roles")
     if not isinstance(found, dict):
         raise MalformedError(Flaw.WRONG_TYPE, "roles must be an object")
-    roles: dict[StoreRole, tuple[Identity, ...]] = {}
+    roles: dict[StoreRole, tuple[StoreIdentity, ...]] = {}
     try:
         for word, several in found.items():
             if not isinstance(several, list) or not all(isinstance(one, str) for one in several):

@@ -41,7 +41,7 @@ class NodeUse(enum.StrEnum):
     DELETE = "delete"
 
 
-class Permission(enum.IntFlag):
+class NodePermission(enum.IntFlag):
     """The bits of an ACL, as ZooKeeper counts them."""
 
     NONE = 0
@@ -52,7 +52,7 @@ class Permission(enum.IntFlag):
     ADMIN = 16
 
 
-EVERYTHING: Final = Permission(31)
+EVERYTHING: Final = NodePermission(31)
 
 _LETTERS: Final = {
     "b": StoreRole.BOOKIE,
@@ -348,20 +348,20 @@ def kind_of(suffix: str) -> NodeKind | None:
     return next((kind for kind in KINDS if kind.pattern.fullmatch(suffix)), None)
 
 
-def permissions(kind: NodeKind | None, role: StoreRole) -> Permission:
+def permissions(kind: NodeKind | None, role: StoreRole) -> NodePermission:
     """Give what the ACL of such a node grants a role."""
     if role is StoreRole.ADMIN:
         return EVERYTHING
     if kind is None:
-        return Permission.NONE
-    granted = Permission.NONE
+        return NodePermission.NONE
+    granted = NodePermission.NONE
     if role in kind.grants[NodeUse.READ]:
-        granted |= Permission.READ
+        granted |= NodePermission.READ
     if role in kind.grants[NodeUse.WRITE]:
-        granted |= Permission.WRITE
+        granted |= NodePermission.WRITE
     for child in _children(kind.name):
         if role in child.grants[NodeUse.MAKE]:
-            granted |= Permission.CREATE
+            granted |= NodePermission.CREATE
         if role in child.grants[NodeUse.DELETE]:
-            granted |= Permission.DELETE
+            granted |= NodePermission.DELETE
     return granted

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from zonekeeper.metadata.access import identities
-from zonekeeper.metadata.access.identities import BadIdentityError, Identities, Identity
+from zonekeeper.metadata.access.identities import BadIdentityError, Identities, StoreIdentity
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.commands import exits, opening, options
 from zonekeeper.metadata.saving import securing
@@ -74,7 +74,7 @@ def identity_command(auth_file: str | None, certificate: str | None) -> None:
         click.echo(str(_identity(auth_file, certificate)))
 
 
-def _identity(auth_file: str | None, certificate: str | None) -> Identity:
+def _identity(auth_file: str | None, certificate: str | None) -> StoreIdentity:
     if auth_file is not None:
         return credentials.of_file(Path(auth_file))
     try:

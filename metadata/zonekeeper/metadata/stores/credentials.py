@@ -13,7 +13,7 @@ from typing import Final
 from cryptography import x509
 
 from zonekeeper.metadata.access import identities
-from zonekeeper.metadata.access.identities import OWN_PREFIX, X509, Identity
+from zonekeeper.metadata.access.identities import OWN_PREFIX, X509, StoreIdentity
 from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.stores import zookeeper_tls
 from zonekeeper.metadata.stores.uri import ZooKeeperAddress
@@ -29,7 +29,7 @@ class Credentials:
     """The secrets of a process, and the identities that they prove."""
 
     secrets: tuple[str, ...] = field(repr=False)
-    identities: tuple[Identity, ...] = field(repr=False)
+    identities: tuple[StoreIdentity, ...] = field(repr=False)
 
 
 def read(address: ZooKeeperAddress) -> Credentials:
@@ -54,15 +54,15 @@ def read(address: ZooKeeperAddress) -> Credentials:
     return Credentials(secrets=tuple(known), identities=tuple(proven))
 
 
-def of_certificate(pem: bytes) -> Identity:
+def of_certificate(pem: bytes) -> StoreIdentity:
     """Give the identity that a certificate proves: its subject, written as ZooKeeper writes it.
 
     Raises ``ValueError``.
     """
-    return Identity(X509, x509.load_pem_x509_certificate(pem).subject.rfc4514_string())
+    return StoreIdentity(X509, x509.load_pem_x509_certificate(pem).subject.rfc4514_string())
 
 
-def of_file(path: Path) -> Identity:
+def of_file(path: Path) -> StoreIdentity:
     """Give the identity of the first line of an ``auth-file``; raises ``UnauthorizedError``."""
     return identities.of_secret(_lines(path, "auth-file", "no store was asked")[0])
 

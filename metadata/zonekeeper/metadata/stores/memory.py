@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 from zonekeeper.metadata.access import identities
-from zonekeeper.metadata.access.acl_book import Caller
-from zonekeeper.metadata.access.guard import CREATOR_ACL, OPEN_ACL, Acl, Guard
+from zonekeeper.metadata.access.acl_book import NodeCaller
+from zonekeeper.metadata.access.guard import CREATOR_ACL, OPEN_ACL, Acl, NodeGuard
 from zonekeeper.metadata.access.guarded import GuardedStore, NodeAcl
-from zonekeeper.metadata.access.identities import Identities, Identity
-from zonekeeper.metadata.access.node_rights import NodeUse, Permission
+from zonekeeper.metadata.access.identities import Identities, StoreIdentity
+from zonekeeper.metadata.access.node_rights import NodePermission, NodeUse
 from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.store.layout import OWN_SUFFIX
 from zonekeeper.metadata.store.store import (
@@ -102,12 +102,12 @@ class MemoryStore(GuardedStore):
         *,
         root: str = DEFAULT_ROOT,
         timeouts: Timeouts = _DEFAULT_TIMEOUTS,
-        mine: tuple[Identity, ...] = (),
+        mine: tuple[StoreIdentity, ...] = (),
     ) -> None:
         self.name = server.name
         self.root = root
         self.session_timeout_ms = timeouts.session_ms
-        self._guard = Guard(root=root, mine=mine, otherwise=CREATOR_ACL if mine else OPEN_ACL)
+        self._guard = NodeGuard(root=root, mine=mine, otherwise=CREATOR_ACL if mine else OPEN_ACL)
         #: The value that the guard's identities were read from; None: they were assumed.
         self._identities: bytes | None = None
         #: Decides what the network does to each request; may be replaced at any time.
@@ -214,7 +214,7 @@ class MemoryStore(GuardedStore):
     # ── ACLs ──
 
     @property
-    def guard(self) -> Guard:
+    def guard(self) -> NodeGuard:
         """The guard; this client knows at once what the node of identities says."""
         path = f"{self.root}{OWN_SUFFIX}/{identities.NAME}"
         node = self._server.node(path, self._server.last_change_id)
@@ -237,7 +237,7 @@ class MemoryStore(GuardedStore):
         def look() -> NodeAcl | None:
             if self._node(path, sync=True) is None:
                 return None
-            self._allow(path, NodeUse.READ, Permission.READ)
+            self._allow(path, NodeUse.READ, NodePermission.READ)
             return self._server.acls.of(path)
 
         return await self._ask(RequestKind.READ, path, look)
@@ -248,14 +248,14 @@ class MemoryStore(GuardedStore):
         def replace() -> None:
             if self._node(path, sync=True) is None:
                 raise errors.NoNodeError("is absent", store=self.name, path=path)
-            self._allow(path, NodeUse.WRITE, Permission.ADMIN)
+            self._allow(path, NodeUse.WRITE, NodePermission.ADMIN)
             if self._server.acls.of(path).version != version:
                 raise errors.VersionConflictError("has another version", store=self.name, path=path)
             self._server.acls.replace(path, entries)
 
         await self._ask(RequestKind.WRITE, path, replace)
 
-    def _allow(self, path: str, use: NodeUse, permission: Permission) -> None:
+    def _allow(self, path: str, use: NodeUse, permission: NodePermission) -> None:
         if not self._server.acls.allows(path, permission, self._guard.mine):
             raise self._forbidden(path, use)
 
@@ -276,13 +276,13 @@ class MemoryStore(GuardedStore):
         node = self._server.node(path, self._look(sync=sync))
         if node is None:
             return None
-        self._allow(path, NodeUse.READ, Permission.READ)
+        self._allow(path, NodeUse.READ, NodePermission.READ)
         return node.seen()
 
     def _names(self, path: str, *, sync: bool = False) -> tuple[str, ...] | None:
         names = self._server.names(path, self._look(sync=sync))
         if names is not None:
-            self._allow(path, NodeUse.READ, Permission.READ)
+            self._allow(path, NodeUse.READ, NodePermission.READ)
         return names
 
     def _look(self, *, sync: bool) -> int:
@@ -296,7 +296,7 @@ class MemoryStore(GuardedStore):
 
     def _apply(self, writes: Sequence[Write]) -> tuple[Written, ...]:
         guard = self.guard
-        caller = Caller(mine=guard.mine, acl=guard.acl)
+        caller = NodeCaller(mine=guard.mine, acl=guard.acl)
         refused = self._server.acls.refused(writes, caller)
         if refused is not None:
             raise self._forbidden(refused.path, refused.use)

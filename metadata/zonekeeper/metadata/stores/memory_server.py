@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from zonekeeper.metadata.access.acl_book import AclBook, Caller
+from zonekeeper.metadata.access.acl_book import AclBook, NodeCaller
 from zonekeeper.metadata.access.guard import OPEN_ACL
 from zonekeeper.metadata.store.store import Delete, SessionId, Write, Written, name_of, parent_of
 from zonekeeper.metadata.store.watching import Key, Watched
 from zonekeeper.metadata.stores import tree
 
 #: The end of a session, which asks nobody.
-ITSELF: Final = Caller(mine=(), acl=lambda _: OPEN_ACL)
+ITSELF: Final = NodeCaller(mine=(), acl=lambda _: OPEN_ACL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class MemoryServer:
     # ── the tree ──
 
     def apply(
-        self, writes: Sequence[Write], session: SessionId, caller: Caller = ITSELF
+        self, writes: Sequence[Write], session: SessionId, caller: NodeCaller = ITSELF
     ) -> tuple[Written, ...]:
         """Apply a transaction, or raise its error; the caller was let in by the ACLs."""
         request = tree.TransactionRequest(

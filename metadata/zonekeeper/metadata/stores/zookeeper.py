@@ -19,7 +19,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
 from zonekeeper.metadata.access import identities
-from zonekeeper.metadata.access.guard import CREATOR_ACL, OPEN_ACL, Acl, Guard
+from zonekeeper.metadata.access.guard import CREATOR_ACL, OPEN_ACL, Acl, NodeGuard
 from zonekeeper.metadata.access.guarded import GuardedStore, NodeAcl
 from zonekeeper.metadata.access.identities import Identities
 from zonekeeper.metadata.formats.malformed import UnreadableError
@@ -102,7 +102,7 @@ class ZooKeeperStore(GuardedStore):
             changed=self._changed,
             distrusted=self._distrusted,
         )
-        guard = Guard(
+        guard = NodeGuard(
             root=address.root,
             mine=known.identities,
             otherwise=CREATOR_ACL if address.acl is AddressAcl.CREATOR else OPEN_ACL,
@@ -159,7 +159,7 @@ class ZooKeeperStore(GuardedStore):
     # ── ACLs ──
 
     @property
-    def guard(self) -> Guard:
+    def guard(self) -> NodeGuard:
         """What this process knows of identities."""
         return self._client.guard
 

@@ -14,8 +14,8 @@ from kazoo.protocol import serialization as kazoo_serialization
 from kazoo.security import ACL, Id
 
 from zonekeeper.metadata.access.guard import Acl, AclEntry
-from zonekeeper.metadata.access.identities import Identity
-from zonekeeper.metadata.access.node_rights import Permission
+from zonekeeper.metadata.access.identities import StoreIdentity
+from zonekeeper.metadata.access.node_rights import NodePermission
 from zonekeeper.metadata.store import errors
 
 _Table: TypeAlias = tuple[
@@ -87,7 +87,8 @@ def to_kazoo(acl: Acl) -> list[ACL]:
 def from_kazoo(acl: Iterable[ACL]) -> Acl:
     """Read an ACL of kazoo's."""
     entries = (
-        AclEntry(Identity(one.id.scheme, one.id.id or ""), Permission(one.perms)) for one in acl
+        AclEntry(StoreIdentity(one.id.scheme, one.id.id or ""), NodePermission(one.perms))
+        for one in acl
     )
     return tuple(sorted(entries))
 

@@ -38,7 +38,7 @@ from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
 
-from zonekeeper.metadata.access.guard import Acl, Guard
+from zonekeeper.metadata.access.guard import Acl, NodeGuard
 from zonekeeper.metadata.access.guarded import NodeAcl
 from zonekeeper.metadata.access.node_rights import NodeUse
 from zonekeeper.metadata.store import errors
@@ -90,7 +90,7 @@ class ZooKeeperClient:
     def __init__(
         self,
         address: ZooKeeperAddress,
-        guard: Guard,
+        guard: NodeGuard,
         secrets: Sequence[str],
         timeouts: Timeouts,
         reports: Reports,

@@ -106,7 +106,7 @@ _UNUSABLE: Final = (clusters.ForeignRootError, UnreadableError, BadStoreUriError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class StoreWay:
     """How the operator comes to the store: what it shows there, and what a new root gets."""
 
     #: Adds to the store's address the files of the operator's credentials.
@@ -131,7 +131,7 @@ class Roots:
         self._opened_by = ("", 0)
         self._store: MetadataStore | None = None
         #: May be replaced at any time; it counts from the next look on.
-        self.way = Way()
+        self.way = StoreWay()
         #: The operator's credentials.
         self.files: Final = SecretFiles()
 

@@ -6,7 +6,7 @@ from zonekeeper.operator.certificates import secret_data
 from zonekeeper.operator.cluster import store_access
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.kubernetes.api import SECRETS, Kubernetes, NotPermittedError
-from zonekeeper.operator.roots.roots import Way
+from zonekeeper.operator.roots.roots import StoreWay
 from zonekeeper.operator.roots.secret_files import SecretFiles
 from zonekeeper.placement.base.troubles import Trouble
 
@@ -24,12 +24,12 @@ class NoCredentialsError(Trouble):
     retryable = True
 
 
-async def way(kubernetes: Kubernetes, held: SecretFiles, desired: Desired | None) -> Way:
+async def way(kubernetes: Kubernetes, held: SecretFiles, desired: Desired | None) -> StoreWay:
     """Give the way to the store, as the Secret is now; raises ``NoCredentialsError``."""
     access = store_access.OPEN if desired is None else desired.store
     if desired is None or access.credentials is None:
         held.close()
-        return Way()
+        return StoreWay()
     name = access.credentials.operator
     where = f"Secret {name} (spec.metadata.credentials.operator)"
     try:
@@ -43,7 +43,7 @@ async def way(kubernetes: Kubernetes, held: SecretFiles, desired: Desired | None
     if lacking:
         raise NoCredentialsError(f"{where} lacks {' and '.join(lacking)}: add it")
     files = held.hold(values)
-    return Way(
+    return StoreWay(
         address=lambda uri: store_access.address(uri, access, files),
         turn=held.turn,
         identities=access.identities,
