@@ -91,6 +91,8 @@ async def test_a_write_that_a_frozen_server_does_not_answer_is_unknown(
     place: ZooKeeperPlace, server: zookeeper.Ensemble
 ) -> None:
     store, hasty = await place.open(_LASTING), await _hasty(place)
+    # Before the first node that a store makes, it reads which identity has which role.
+    await hasty.create(f"{place.root}/before")
     (only,) = server.servers
     async with store.watch(f"{place.root}/a") as states:
         assert await anext(states) is None
