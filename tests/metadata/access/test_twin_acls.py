@@ -7,6 +7,8 @@ import pytest
 
 from tests.metadata.access import trying
 from tests.support import roles
+from zonekeeper.metadata.access import identities
+from zonekeeper.metadata.access.identities import OWN_PREFIX
 from zonekeeper.metadata.access.node_rights import StoreRole
 from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.stores.memory import MemoryStore
@@ -75,3 +77,21 @@ async def test_a_node_made_with_its_parents_gets_the_acl_of_its_kind() -> None:
         assert admin.guard.fits(path, found.entries)
     opened = partial(roles.opened, server)
     assert await opened(StoreRole.BOOKIE).get("/ledgers/07/1234/L0001") is not None
+
+
+async def test_a_bookie_with_an_identity_of_its_own_owns_its_cookie() -> None:
+    server = MemoryServer()
+    await trying.build(roles.opened(server, StoreRole.ADMIN))
+    role = roles.of(StoreRole.BOOKIE)
+    own = [identities.of_secret(f"{OWN_PREFIX}{n}:password") for n in range(2)]
+    one, other = (MemoryStore(server, mine=(role, each)) for each in own)
+    await one.create("/ledgers/cookies/b-0", b"one")
+    await one.create("/ledgers.zonekeeper/collecting/b-0")
+    assert await one.put("/ledgers/cookies/b-0", b"two", version=0) == 1
+    for stranger in (other, roles.opened(server, StoreRole.BOOKIE)):
+        assert await stranger.get("/ledgers/cookies/b-0") is not None
+        with pytest.raises(errors.UnauthorizedError, match="kind 'cookie'"):
+            await stranger.put("/ledgers/cookies/b-0", b"three", version=1)
+        # A node that is not a bookie's own is every bookie's.
+        assert await stranger.get("/ledgers.zonekeeper/collecting/b-0") is not None
+    await other.put("/ledgers.zonekeeper/collecting/b-0", b"", version=0)
