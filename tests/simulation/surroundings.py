@@ -10,8 +10,11 @@ from typing import Final
 from tests.simulation import history as seen
 from tests.simulation.loop import Between, Clock, Process, loop
 from tests.simulation.scenarios import MetaWeather, Scenario
+from tests.support import roles
 from zonekeeper.bookie.segments.counters import StorageCounters
 from zonekeeper.bookie.storage.storage import Storage
+from zonekeeper.metadata.access.acl_book import NodeCaller
+from zonekeeper.metadata.access.node_rights import StoreRole
 from zonekeeper.metadata.store.store import SessionId, Write, Written, name_of, parent_of
 from zonekeeper.metadata.stores.memory import (
     ExchangeLoss,
@@ -20,7 +23,7 @@ from zonekeeper.metadata.stores.memory import (
     RequestKind,
     Weather,
 )
-from zonekeeper.metadata.stores.memory_server import MemoryServer
+from zonekeeper.metadata.stores.memory_server import ITSELF, MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.metadata.stores.tree import Node
 from zonekeeper.placement.base.ids import LedgerId
@@ -108,8 +111,10 @@ class _Service(MemoryServer):
     def unheard(self, session: SessionId) -> None:
         loop().as_world(super().unheard, session)
 
-    def apply(self, writes: Sequence[Write], session: SessionId) -> tuple[Written, ...]:
-        return loop().as_world(super().apply, writes, session)
+    def apply(
+        self, writes: Sequence[Write], session: SessionId, caller: NodeCaller = ITSELF
+    ) -> tuple[Written, ...]:
+        return loop().as_world(super().apply, writes, session, caller)
 
     def seen_at(self, time: float) -> int:
         return super().seen_at(loop().world_time_of(time))
@@ -119,9 +124,13 @@ class Store(MemoryStore):
     """A connection to the metadata service, which its world knows while there is a process."""
 
     def __init__(
-        self, server: MemoryServer, timeouts: Timeouts, known: dict["Store", None]
+        self,
+        server: MemoryServer,
+        timeouts: Timeouts,
+        known: dict["Store", None],
+        role: StoreRole,
     ) -> None:
-        super().__init__(server, root=ROOT, timeouts=timeouts)
+        super().__init__(server, root=ROOT, timeouts=timeouts, mine=(roles.of(role),))
         self._known = known
         known[self] = None
 
@@ -210,11 +219,27 @@ class Surroundings:
     def open_store(self, name: str) -> Store:
         """Give a process its connection to the metadata store."""
         timeouts = Timeouts(session_ms=self.scenario.session_ms, request_ms=_REQUEST_MS)
-        store = Store(self.server, timeouts, self._stores)
+        store = Store(self.server, timeouts, self._stores, _role_of(name))
         if self._stores_cut:
             store.cut()
         store.weather = _weather(lambda: self.meta, self.scenario.chance(f"metadata of {name}"))
         return store
+
+
+#: The actors that are no clients, by what their names begin with.
+_ROLES: Final = {
+    "autorecovery": StoreRole.AUTORECOVERY,
+    "mender": StoreRole.ADMIN,
+    "a person": StoreRole.ADMIN,
+    "stranger": StoreRole.ADMIN,
+    "bk-": StoreRole.BOOKIE,
+}
+
+
+def _role_of(name: str) -> StoreRole:
+    actor = name.rpartition(" of ")[2]
+    found = (role for begin, role in _ROLES.items() if actor.startswith(begin))
+    return next(found, StoreRole.CLIENT)
 
 
 def _weather(now: Callable[[], MetaWeather], chance: Random) -> Weather:

@@ -36,15 +36,15 @@ from tests.simulation.patching import patched
 from tests.simulation.remembering import REMEMBERED
 from tests.simulation.scenarios import CALM_AT_FIRST_MS, ZONES, Kind, Scenario, bookie_names
 from tests.simulation.surroundings import INSTANCE, ROOT, SESSION_MS, Surroundings
+from tests.support import roles
 from tests.support.virtual_time import EndlessError
 from zonekeeper.bookie.storage import reading
 from zonekeeper.client.api.client import Client
 from zonekeeper.client.base import errors
 from zonekeeper.client.sessions import recovery
-from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.access.node_rights import StoreRole
 from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.store.errors import StoreError
-from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.troubles import Trouble
@@ -280,8 +280,8 @@ class _Run:
 
     async def _found(self) -> None:
         """Make the cluster, as its operator does before any other process is there."""
-        store = MemoryStore(self._around.server, root=ROOT)
-        cluster = await clusters.initialise(store, INSTANCE)
+        store = roles.opened(self._around.server, StoreRole.OPERATOR, ROOT)
+        cluster = await roles.guarded_root(store, INSTANCE)
         rules = PlacementRules(
             zones=tuple(ZoneName(zone) for zone in ZONES), strict=self._scenario.strict, min_zones=2
         )

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import virtual_time
 from zonekeeper.metadata.store.store import Session, SessionId
-from zonekeeper.metadata.stores.watching import SessionFeed
+from zonekeeper.metadata.store.watching import SessionFeed
 
 ONE, TWO = SessionId(1), SessionId(2)
 AWAY = Session(id=ONE, connected=False)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 from tests.support import playing, virtual_time
 from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.watching import Watched
 from zonekeeper.metadata.stores.sqlite_file import Stamp
 from zonekeeper.metadata.stores.sqlite_polling import Poller, Sight
-from zonekeeper.metadata.stores.watching import Watched
 
 _NOW = Stamp(created_id=1, modified_id=1, children_id=0)
 _LATER = Stamp(created_id=1, modified_id=2, children_id=0)

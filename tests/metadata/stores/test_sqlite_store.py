@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tests.support.stores import SqlitePlace
-from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store import errors, local_disk
 from zonekeeper.metadata.store.store import Create, Delete, SessionId, Write, Written
-from zonekeeper.metadata.stores import local_disk, sqlite_polling
+from zonekeeper.metadata.stores import sqlite_polling
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.sqlite import SqliteStore, open_sqlite
 from zonekeeper.metadata.stores.sqlite_file import Lease, StoreFile

@@ -29,7 +29,7 @@ from zonekeeper.metadata.stores.opening import open_store
         (
             "zk://h?auth-file=/etc/zk",
             uri.ZooKeeperAddress(
-                servers=("h:2181",), auth_file=Path("/etc/zk"), acl=uri.Acl.CREATOR
+                servers=("h:2181",), auth_file=Path("/etc/zk"), acl=uri.AddressAcl.CREATOR
             ),
         ),
         (

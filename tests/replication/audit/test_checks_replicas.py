@@ -329,8 +329,8 @@ async def test_a_check_notes_how_far_it_is(
 async def test_progress_that_cannot_be_read_costs_a_check_from_the_beginning(
     world: CheckWorld,
 ) -> None:
-    path = world.cluster.root.beside("check-replicas")
-    await world.cluster.store.create(path, b"?")
+    path = world.cluster.root.beside("checks/replicas")
+    await world.cluster.store.create(path, b"?", make_parents=True)
     assert await world.check.begun() is None
     await world.check.end()
 

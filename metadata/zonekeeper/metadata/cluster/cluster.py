@@ -32,7 +32,8 @@ _BELOW: Final = {
     "underreplication/locks": b"",
     "underreplication/auditorelection": b"",
 }
-_BESIDE: Final = ("bookies", "maintenance", "timeline", "zone-watch", "zones")
+#: The directories of our own tree that every new root has.
+BESIDE: Final = ("bookies", "maintenance", "timeline", "zone-watch", "zones")
 
 _ATTEMPTS_MAX: Final = 5
 #: A message names at most this many bookies or nodes.
@@ -199,7 +200,7 @@ async def _own_tree(store: MetadataStore, root: Root, instance: str) -> list[Wri
     """Give the writes that make our own tree; an earlier cluster may have left parts of it."""
     value = instance.encode("ascii")
     left = await store.get(root.own, sync=True)
-    paths = [root.beside(name) for name in _BESIDE]
+    paths = [root.beside(name) for name in BESIDE]
     return [
         Create(path=root.own, value=value)
         if left is None

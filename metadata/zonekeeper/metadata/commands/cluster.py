@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 import click
 
+from zonekeeper.metadata.access.identities import Identities
 from zonekeeper.metadata.bookies import held_collections
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store, restored
 from zonekeeper.metadata.cluster.cluster import BookieCounts, Cluster
-from zonekeeper.metadata.commands import exits, opening, options
+from zonekeeper.metadata.commands import exits, opening, options, securing
 from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.saving import securing as guarding
+from zonekeeper.metadata.store.layout import Root
+from zonekeeper.metadata.store.store import Write
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.policy import rules_data
 from zonekeeper.placement.policy.rules import Policy
@@ -28,13 +32,14 @@ def cluster() -> None:
 )
 @options.METADATA
 @options.OUTPUT
-def init_command(address: str, output: str) -> None:
+@securing.IDENTITIES
+def init_command(address: str, output: str, file: str | None) -> None:
     """Make the root that the address names, completely or not at all; a second run does no harm.
 
     On Kubernetes the operator does this, and on one machine `zonekeeper local up`.
     """
     with exits.reported():
-        made, root = asyncio.run(_init(address))
+        made, root = asyncio.run(_init(address, securing.read(file)))
     if output == "json":
         _print_json({"made": made, "instance": root.instance, "root": root.root.path})
     else:
@@ -76,11 +81,14 @@ def info_command(address: str, output: str) -> None:
         )
 
 
-async def _init(address: str) -> tuple[bool, Cluster]:
-    """Make the root; say whether it is new."""
+async def _init(address: str, wanted: Identities | None) -> tuple[bool, Cluster]:
+    """Make the root, with its identities if some are given; say whether it is new."""
     instance = str(uuid.uuid4())
     async with opening.opened_store(address, must_exist=False) as store:
-        found = await clusters.initialise(store, instance)
+        also: list[Write] = []
+        if wanted is not None:
+            also = await guarding.beginning(store, Root(store.root), wanted, instance)
+        found = await clusters.initialise(store, instance, also=also)
     return found.instance == instance, found
 
 

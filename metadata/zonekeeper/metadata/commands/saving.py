@@ -20,7 +20,7 @@ from zonekeeper.metadata.cluster import restored, timeline
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.restored import Restored
 from zonekeeper.metadata.cluster.timeline import Event
-from zonekeeper.metadata.commands import collections, exits, opening, options
+from zonekeeper.metadata.commands import collections, exits, opening, options, securing
 from zonekeeper.metadata.saving import (
     export_diff,
     export_format,
@@ -45,10 +45,12 @@ _BY: Final = "shell"
 
 @click.group()
 def metadata() -> None:
-    """Write a cluster's metadata to a file, read it back, compare it, rebuild it."""
+    """Write a cluster's metadata to a file, read it back, compare it, rebuild it, guard it."""
 
 
 metadata.add_command(collections.collections_command)
+metadata.add_command(securing.secure_command)
+metadata.add_command(securing.identity_command)
 
 
 @metadata.command(name="export", epilog="Example: zonekeeper metadata export saved.jsonl")

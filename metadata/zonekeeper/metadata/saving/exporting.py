@@ -3,11 +3,15 @@
 The tree is read depth first. So only the names of one node's children on each level are in memory.
 If a root is written to meanwhile, the export is not of a single moment; but each node is as it was
 at some moment.
+
+The identities of processes are left out: they are the store's, and the root may be put into another
+one. `metadata secure` gives a root its identities again.
 """
 
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from zonekeeper.metadata.access import identities
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import ledger_paths
 from zonekeeper.metadata.saving.export_format import ExportHeader, ExportNode, ExportWriter
@@ -33,6 +37,8 @@ async def nodes(cluster: Cluster) -> AsyncGenerator[ExportNode, None]:
                     yield node
                 continue
             path = todo.pop()
+            if path == cluster.root.beside(identities.NAME):
+                continue
             value = await cluster.store.get(path, sync=True)
             names = await cluster.store.children(path, sync=True)
             if value is None or value.owner is not None:

@@ -37,7 +37,7 @@ DIRECTORIES: Final = (
 #: The auditor's notes about its checks, and the nodes that bookies write before they read.
 _NOTES: Final = re.compile(
     r"/underreplication/(replicascheck|placementpolicycheck|checkallledgers)ctime"
-    rf"|{re.escape(_OWN)}/(check-[^/]+|looks/[^/]+)"
+    rf"|{re.escape(_OWN)}/(check-[^/]+|checks(/[^/]+)?|looks/[^/]+)"
 )
 #: Folders of the candidates of logs: they come with the first one, and go with the last.
 _CANDIDATES: Final = re.compile(rf"{re.escape(_OWN)}/standby(/.*)?")

@@ -304,11 +304,14 @@ def check_path(path: str, *, store: str) -> None:
             raise BadPathError("has characters that cannot be printed", store=store, path=path)
 
 
-def check_writes(writes: Sequence[Write], *, store: str) -> None:
-    """Refuse, before anything is sent, writes that no store accepts."""
+def check_writes(writes: Sequence[Write], *, store: str, also_bytes: int = 0) -> None:
+    """Refuse, before anything is sent, writes that no store accepts.
+
+    ``also_bytes``: what a store sends with them, beside what every store sends.
+    """
     if len(writes) > COMMIT_WRITES_MAX:
         raise TooLargeError(f"{len(writes)} writes; at most {COMMIT_WRITES_MAX}", store=store)
-    size_bytes = 0
+    size_bytes = also_bytes
     for write in writes:
         check_path(write.path, store=store)
         size_bytes += len(write.path.encode()) + _WRITE_FRAMING_BYTES

@@ -9,6 +9,7 @@ same every time. A test or a simulator can do these things to a client:
   order, and so do the answers, as on a real connection.
 - ``read_lag_ms`` gives the client a follower that is behind: reads and watches show the past, but
   never a state older than one that this client has written or seen. ``sync`` catches up.
+- A client may have identities (``mine``), and is held to the ACLs of nodes as a real one is.
 - ``cut`` and ``mend`` take the network away and give it back. A session that is not mended within
   its timeout ends on the server, with its ephemeral nodes. ``MemoryServer.expire`` ends one now.
 """
@@ -21,19 +22,22 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
+from zonekeeper.metadata.access import identities
+from zonekeeper.metadata.access.acl_book import NodeCaller
+from zonekeeper.metadata.access.guard import CREATOR_ACL, OPEN_ACL, Acl, NodeGuard
+from zonekeeper.metadata.access.guarded import GuardedStore, NodeAcl
+from zonekeeper.metadata.access.identities import Identities, StoreIdentity
+from zonekeeper.metadata.access.node_rights import NodePermission, NodeUse
 from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.layout import OWN_SUFFIX
 from zonekeeper.metadata.store.store import (
-    MetadataStore,
     Session,
     SessionId,
     Versioned,
     Write,
     Written,
 )
-from zonekeeper.metadata.stores.memory_server import Change, MemoryServer
-from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.metadata.stores.uri import DEFAULT_ROOT
-from zonekeeper.metadata.stores.watching import (
+from zonekeeper.metadata.store.watching import (
     Key,
     Notice,
     Notices,
@@ -41,6 +45,9 @@ from zonekeeper.metadata.stores.watching import (
     Watched,
     follow,
 )
+from zonekeeper.metadata.stores.memory_server import Change, MemoryServer
+from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.metadata.stores.uri import DEFAULT_ROOT
 
 Answer = TypeVar("Answer")
 
@@ -86,7 +93,7 @@ def calm(_: RequestKind) -> Passage:
     return _DIRECT
 
 
-class MemoryStore(MetadataStore):
+class MemoryStore(GuardedStore):
     """One client of a ``MemoryServer``; open it on the loop that will use it."""
 
     def __init__(
@@ -95,10 +102,14 @@ class MemoryStore(MetadataStore):
         *,
         root: str = DEFAULT_ROOT,
         timeouts: Timeouts = _DEFAULT_TIMEOUTS,
+        mine: tuple[StoreIdentity, ...] = (),
     ) -> None:
         self.name = server.name
         self.root = root
         self.session_timeout_ms = timeouts.session_ms
+        self._guard = NodeGuard(root=root, mine=mine, otherwise=CREATOR_ACL if mine else OPEN_ACL)
+        #: The value that the guard's identities were read from; None: they were assumed.
+        self._identities: bytes | None = None
         #: Decides what the network does to each request; may be replaced at any time.
         self.weather: Weather = calm
         #: How far the follower from which this client reads is behind.
@@ -200,6 +211,57 @@ class MemoryStore(MetadataStore):
             RequestKind.WRITE, writes[0].path, lambda: self._apply(writes), session
         )
 
+    # ── ACLs ──
+
+    @property
+    def guard(self) -> NodeGuard:
+        """The guard; this client knows at once what the node of identities says."""
+        path = f"{self.root}{OWN_SUFFIX}/{identities.NAME}"
+        node = self._server.node(path, self._server.last_change_id)
+        value = None if node is None else node.value
+        if value is not None and value != self._identities:
+            self._guard = self._guard.knowing(identities.parse(value))
+            self._identities = value
+        elif value is None and self._identities is not None:
+            self.assume(None)
+        return self._guard
+
+    def assume(self, identities: Identities | None) -> None:
+        """Give new nodes the ACLs of these identities, until the root says others."""
+        self._guard = self._guard.knowing(identities)
+        self._identities = None
+
+    async def acl(self, path: str) -> NodeAcl | None:
+        """Read a node's ACL."""
+
+        def look() -> NodeAcl | None:
+            if self._node(path, sync=True) is None:
+                return None
+            self._allow(path, NodeUse.READ, NodePermission.READ)
+            return self._server.acls.of(path)
+
+        return await self._ask(RequestKind.READ, path, look)
+
+    async def set_acl(self, path: str, entries: Acl, *, version: int) -> None:
+        """Replace the ACL that is at ``version``."""
+
+        def replace() -> None:
+            if self._node(path, sync=True) is None:
+                raise errors.NoNodeError("is absent", store=self.name, path=path)
+            self._allow(path, NodeUse.WRITE, NodePermission.ADMIN)
+            if self._server.acls.of(path).version != version:
+                raise errors.VersionConflictError("has another version", store=self.name, path=path)
+            self._server.acls.replace(path, entries)
+
+        await self._ask(RequestKind.WRITE, path, replace)
+
+    def _allow(self, path: str, use: NodeUse, permission: NodePermission) -> None:
+        if not self._server.acls.allows(path, permission, self._guard.mine):
+            raise self._forbidden(path, use)
+
+    def _forbidden(self, path: str, use: NodeUse) -> errors.UnauthorizedError:
+        return errors.UnauthorizedError(self.guard.explain(path, use), store=self.name, path=path)
+
     def _watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[Versioned | None]]:
         return self._follow((Watched.NODE, path), lambda: self._node(path))
 
@@ -212,10 +274,16 @@ class MemoryStore(MetadataStore):
 
     def _node(self, path: str, *, sync: bool = False) -> Versioned | None:
         node = self._server.node(path, self._look(sync=sync))
-        return None if node is None else node.seen()
+        if node is None:
+            return None
+        self._allow(path, NodeUse.READ, NodePermission.READ)
+        return node.seen()
 
     def _names(self, path: str, *, sync: bool = False) -> tuple[str, ...] | None:
-        return self._server.names(path, self._look(sync=sync))
+        names = self._server.names(path, self._look(sync=sync))
+        if names is not None:
+            self._allow(path, NodeUse.READ, NodePermission.READ)
+        return names
 
     def _look(self, *, sync: bool) -> int:
         """Give the id of the last change that this client sees now."""
@@ -227,7 +295,12 @@ class MemoryStore(MetadataStore):
         return self._view
 
     def _apply(self, writes: Sequence[Write]) -> tuple[Written, ...]:
-        written = self._server.apply(writes, self._session_id)
+        guard = self.guard
+        caller = NodeCaller(mine=guard.mine, acl=guard.acl)
+        refused = self._server.acls.refused(writes, caller)
+        if refused is not None:
+            raise self._forbidden(refused.path, refused.use)
+        written = self._server.apply(writes, self._session_id, caller)
         self._view = self._server.last_change_id
         return written
 

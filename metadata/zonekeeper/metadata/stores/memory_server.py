@@ -12,9 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from zonekeeper.metadata.access.acl_book import AclBook, NodeCaller
+from zonekeeper.metadata.access.guard import OPEN_ACL
 from zonekeeper.metadata.store.store import Delete, SessionId, Write, Written, name_of, parent_of
+from zonekeeper.metadata.store.watching import Key, Watched
 from zonekeeper.metadata.stores import tree
-from zonekeeper.metadata.stores.watching import Key, Watched
+
+#: The end of a session, which asks nobody.
+ITSELF: Final = NodeCaller(mine=(), acl=lambda _: OPEN_ACL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,8 @@ class MemoryServer:
     def __init__(self) -> None:
         self.name: Final = "memory"
         self.last_change_id = 0
+        #: Who may use which node; nobody is asked while all nodes are open.
+        self.acls: Final = AclBook()
         self._nodes: dict[str, tree.Node] = {"/": tree.TOP}
         self._children: dict[str, set[str]] = {"/": set()}
         self._history: deque[Change] = deque()
@@ -117,12 +124,15 @@ class MemoryServer:
 
     # ── the tree ──
 
-    def apply(self, writes: Sequence[Write], session: SessionId) -> tuple[Written, ...]:
-        """Apply a transaction, or raise its error."""
+    def apply(
+        self, writes: Sequence[Write], session: SessionId, caller: NodeCaller = ITSELF
+    ) -> tuple[Written, ...]:
+        """Apply a transaction, or raise its error; the caller was let in by the ACLs."""
         request = tree.TransactionRequest(
             change_id=self.last_change_id + 1, session=session, store=self.name
         )
         plan = tree.plan(writes, self._nodes.get, request)
+        self.acls.note(writes, plan.written, caller)
         self.last_change_id = request.change_id
         before = {path: self._nodes.get(path) for path in plan.changes}
         change = Change(

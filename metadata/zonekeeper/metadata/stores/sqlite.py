@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias, TypeVar
 
-from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store import errors, local_disk
 from zonekeeper.metadata.store.store import (
     MetadataStore,
     Session,
@@ -37,17 +37,16 @@ from zonekeeper.metadata.store.store import (
     Write,
     Written,
 )
-from zonekeeper.metadata.stores import local_disk
-from zonekeeper.metadata.stores.sqlite_file import Lease, Stamp, StoreFile
-from zonekeeper.metadata.stores.sqlite_polling import Poller, Sight, taken
-from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.metadata.stores.watching import (
+from zonekeeper.metadata.store.watching import (
     Key,
     Notice,
     SessionFeed,
     Watched,
     follow,
 )
+from zonekeeper.metadata.stores.sqlite_file import Lease, Stamp, StoreFile
+from zonekeeper.metadata.stores.sqlite_polling import Poller, Sight, taken
+from zonekeeper.metadata.stores.timeouts import Timeouts
 
 Answer = TypeVar("Answer")
 

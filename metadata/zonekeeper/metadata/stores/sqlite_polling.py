@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.watching import Key, Notice, Notices, Watched
 from zonekeeper.metadata.stores.sqlite_file import Stamp
-from zonekeeper.metadata.stores.watching import Key, Notice, Notices, Watched
 
 Answer = TypeVar("Answer")
 

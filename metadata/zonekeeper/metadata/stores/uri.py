@@ -6,8 +6,10 @@
 ``memory:``                          in this process, gone with it; ``?root=/ledgers``
 ===================================  ==========================================================
 
-ZooKeeper takes options after ``?``: ``auth-file`` (a file with ``user:password``, for the digest
-scheme), ``acl`` (``creator``: only the same identity may touch our nodes, the default with
+ZooKeeper takes options after ``?``: ``auth-file`` (a file with a line ``user:password`` for each
+identity, for the digest scheme), ``own-file`` (the same for one bookie's own identity, and made at
+random if it is absent), ``acl`` for a root without identities
+(``creator``: only the same identity may touch our nodes, the default with
 ``auth-file``; ``open``: every identity may), ``tls-ca``, ``tls-cert``, ``tls-key`` (files in PEM
 form) or ``tls=on`` with the system's authorities. With TLS, certificate and host name are always
 verified.
@@ -35,8 +37,8 @@ _PORT_MAX: Final = 65_535
 EXAMPLES: Final = "zk://host:2181,host2:2181/ledgers, sqlite:///absolute/path/meta.db or memory:"
 
 
-class Acl(enum.StrEnum):
-    """The clients that may read and write the nodes that we create."""
+class AddressAcl(enum.StrEnum):
+    """The clients that may use the nodes that we create in a root without identities."""
 
     CREATOR = "creator"
     OPEN = "open"
@@ -58,7 +60,8 @@ class ZooKeeperAddress:
     servers: tuple[str, ...]
     root: str = DEFAULT_ROOT
     auth_file: Path | None = None
-    acl: Acl = Acl.OPEN
+    own_file: Path | None = None
+    acl: AddressAcl = AddressAcl.OPEN
     tls: Tls | None = None
 
     def __str__(self) -> str:
@@ -90,7 +93,9 @@ class _Scheme(enum.StrEnum):
 
 
 _OPTIONS: Final[Mapping[_Scheme, frozenset[str]]] = {
-    _Scheme.ZOOKEEPER: frozenset({"auth-file", "acl", "tls", "tls-ca", "tls-cert", "tls-key"}),
+    _Scheme.ZOOKEEPER: frozenset(
+        {"auth-file", "own-file", "acl", "tls", "tls-ca", "tls-cert", "tls-key"}
+    ),
     _Scheme.SQLITE: frozenset({"root"}),
     _Scheme.MEMORY: frozenset({"root"}),
 }
@@ -157,13 +162,16 @@ def _zookeeper(text: str, netloc: str, path: str, options: Mapping[str, str]) ->
     servers = tuple(_server(text, server) for server in netloc.replace(";", ",").split(","))
     auth_file = _file(text, options, "auth-file")
     try:
-        acl = Acl(options.get("acl", Acl.OPEN if auth_file is None else Acl.CREATOR))
+        acl = AddressAcl(
+            options.get("acl", AddressAcl.OPEN if auth_file is None else AddressAcl.CREATOR)
+        )
     except ValueError:
         raise _bad(text, "'acl' is 'creator' or 'open'") from None
     return ZooKeeperAddress(
         servers=servers,
         root=_root(text, path if path not in ("", "/") else DEFAULT_ROOT),
         auth_file=auth_file,
+        own_file=_file(text, options, "own-file"),
         acl=acl,
         tls=_tls(text, options),
     )

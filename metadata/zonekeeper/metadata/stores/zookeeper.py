@@ -7,29 +7,34 @@
 - A read never goes back. Within a session ZooKeeper promises that, on any of its servers. After a
   session was lost, the next server may be behind the last one. So reads ``sync`` until one has.
 - ZooKeeper compares only the node's version. The ids (``czxid``, ``mzxid``) are only shown.
-- The server's name is checked against its certificate. The address says which clients may use our
-  nodes (``acl``).
+- The server's name is checked against its certificate.
+- Where the root says which identity has which role (``access.identities``), each node gets the ACL
+  of its kind. Elsewhere the address says which clients may use our nodes (``acl``).
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Final, TypeVar
 
+from zonekeeper.metadata.access import identities
+from zonekeeper.metadata.access.guard import CREATOR_ACL, OPEN_ACL, Acl, NodeGuard
+from zonekeeper.metadata.access.guarded import GuardedStore, NodeAcl
+from zonekeeper.metadata.access.identities import Identities
+from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.layout import OWN_SUFFIX
 from zonekeeper.metadata.store.store import (
-    MetadataStore,
+    Create,
     Session,
     SessionId,
     Versioned,
     Write,
     Written,
+    check_writes,
 )
-from zonekeeper.metadata.stores import zookeeper_tls
-from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.metadata.stores.uri import ZooKeeperAddress
-from zonekeeper.metadata.stores.watching import (
+from zonekeeper.metadata.store.watching import (
     Key,
     Notice,
     Notices,
@@ -37,6 +42,10 @@ from zonekeeper.metadata.stores.watching import (
     Watched,
     follow,
 )
+from zonekeeper.metadata.stores import credentials
+from zonekeeper.metadata.stores.credentials import Credentials
+from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.metadata.stores.uri import AddressAcl, ZooKeeperAddress
 from zonekeeper.metadata.stores.zookeeper_client import Reports, ZooKeeperClient
 
 Answer = TypeVar("Answer")
@@ -45,24 +54,19 @@ Answer = TypeVar("Answer")
 UNREACHED_STOP_MS: Final = 100
 _READ_RETRY_MS: Final = 20
 
-_SECRET_BYTES_MAX: Final = 1_024
+#: So often each server may refuse our certificate, or we its, before the first session.
+_DISTRUSTS_EACH: Final = 2
+#: Of an entry of an ACL, beside scheme and name.
+_ENTRY_FRAMING_BYTES: Final = 12
+
+_logger = logging.getLogger(__name__)
 
 
 async def open_zookeeper(address: ZooKeeperAddress, timeouts: Timeouts) -> "ZooKeeperStore":
     """Connect, and begin a session."""
-    secret = None
-    if address.auth_file is not None:
-        secret = await asyncio.to_thread(_read_secret, address.auth_file, str(address))
-    if address.tls is not None:
-        # Each connection reads the files again; but an error in them is better reported at once.
-        try:
-            await asyncio.to_thread(zookeeper_tls.context, address.tls)
-        except OSError as error:
-            raise errors.UnauthorizedError(
-                f"the files of 'tls-ca', 'tls-cert' and 'tls-key' cannot be used: {error}",
-                store=str(address),
-            ) from error
-    store = ZooKeeperStore(address, secret, timeouts)
+    # Each connection reads the files of TLS again; but an error is better reported at once.
+    known = await asyncio.to_thread(credentials.read, address)
+    store = ZooKeeperStore(address, known, timeouts)
     try:
         await store.start()
     except BaseException:
@@ -71,10 +75,10 @@ async def open_zookeeper(address: ZooKeeperAddress, timeouts: Timeouts) -> "ZooK
     return store
 
 
-class ZooKeeperStore(MetadataStore):
+class ZooKeeperStore(GuardedStore):
     """One client of an ensemble. ``open_zookeeper`` gives a connected one."""
 
-    def __init__(self, address: ZooKeeperAddress, secret: str | None, timeouts: Timeouts) -> None:
+    def __init__(self, address: ZooKeeperAddress, known: Credentials, timeouts: Timeouts) -> None:
         self.name = str(address)
         self.root = address.root
         self.session_timeout_ms = timeouts.session_ms
@@ -96,8 +100,24 @@ class ZooKeeperStore(MetadataStore):
             granted=self._session_granted,
             refused=self._credentials_refused,
             changed=self._changed,
+            distrusted=self._distrusted,
         )
-        self._client = ZooKeeperClient(address, secret, timeouts, reports)
+        guard = NodeGuard(
+            root=address.root,
+            mine=known.identities,
+            otherwise=CREATOR_ACL if address.acl is AddressAcl.CREATOR else OPEN_ACL,
+        )
+        self._client = ZooKeeperClient(address, guard, known.secrets, timeouts, reports)
+        #: Where the roles of identities stand.
+        self._identities: Final = f"{address.root}{OWN_SUFFIX}/{identities.NAME}"
+        #: They were not read yet, or changed since: they are read before a node is made.
+        self._is_stale = True
+        #: The identities of a root that has none yet.
+        self._assumed: Identities | None = None
+        #: Why the last attempt to connect was refused; "": it was not.
+        self._distrust = ""
+        self._distrusts = 0
+        self._distrusts_max: Final = _DISTRUSTS_EACH * len(address.servers)
 
     async def start(self) -> None:
         """Wait until a server gives a session."""
@@ -112,6 +132,56 @@ class ZooKeeperStore(MetadataStore):
                 " At DEBUG the logger zonekeeper.metadata.kazoo says what was tried",
                 store=self.name,
             ) from late
+
+    async def _learn(self) -> None:
+        """Read which identity has which role, and hear of the next change."""
+        key = (Watched.NODE, self._identities)
+        self._is_stale = False
+        self._notices.arm(key, self._grow_stale)
+        try:
+            node = await self._client.node(key[1], sync=True, watch=True)
+            found = self._assumed if node is None else identities.parse(node.value)
+            self._client.guard = self._client.guard.knowing(found)
+        except UnreadableError as error:
+            self._is_stale = True
+            raise errors.UnauthorizedError(
+                f"nothing is made while it is unknown which identity has which role: {error}",
+                store=self.name,
+                path=key[1],
+            ) from error
+        except BaseException:
+            self._is_stale = True
+            raise
+
+    def _grow_stale(self) -> None:
+        self._is_stale = True
+
+    # ── ACLs ──
+
+    @property
+    def guard(self) -> NodeGuard:
+        """What this process knows of identities."""
+        return self._client.guard
+
+    def assume(self, identities: Identities | None) -> None:
+        """Give new nodes the ACLs of these identities, until the root says others."""
+        self._assumed = identities
+        self._is_stale = True
+
+    async def acl(self, path: str) -> NodeAcl | None:
+        """Read a node's ACL."""
+        return await self._read(path, lambda _: self._client.acl(path))
+
+    async def set_acl(self, path: str, entries: Acl, *, version: int) -> None:
+        """Replace a node's ACL; it is unknown whether one without an answer was replaced."""
+        sent = False
+        try:
+            async with asyncio.timeout(self._request_ms / 1000):
+                await self._reach(path)
+                sent = True
+                await self._client.set_acl(path, entries, version)
+        except TimeoutError as late:
+            raise self._late(path, maybe_applied=sent) from late
 
     # ── the interface ──
 
@@ -153,12 +223,22 @@ class ZooKeeperStore(MetadataStore):
         try:
             async with asyncio.timeout(self._request_ms / 1000):
                 await self._reach(path)
+                if self._is_stale and any(isinstance(write, Create) for write in writes):
+                    await self._learn()
+                self._check_size(writes)
                 sent = True
                 written = await self._client.commit(writes, session)
                 self._silent = False
                 return written
         except TimeoutError as late:
             raise self._late(path, maybe_applied=sent) from late
+
+    def _check_size(self, writes: Sequence[Write]) -> None:
+        """Refuse a transaction that is too large with its ACLs: the server would cut us off."""
+        made = [self.guard.acl(write.path) for write in writes if isinstance(write, Create)]
+        entries = (entry.identity for acl in made for entry in acl)
+        acl_bytes = sum(len(str(one).encode()) + _ENTRY_FRAMING_BYTES for one in entries)
+        check_writes(writes, store=self.name, also_bytes=acl_bytes)
 
     def _watch(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[Versioned | None]]:
         return self._follow(
@@ -210,9 +290,8 @@ class ZooKeeperStore(MetadataStore):
         if self._closed:
             raise errors.StoreClosedError("is closed", store=self.name, path=path)
         if self._refused:
-            raise errors.UnauthorizedError(
-                "the credentials were refused", store=self.name, path=path
-            )
+            why = self._distrust or "the credentials were refused"
+            raise errors.UnauthorizedError(why, store=self.name, path=path)
 
     def _session_changed(self, session: Session) -> None:
         if self._closed:
@@ -221,6 +300,7 @@ class ZooKeeperStore(MetadataStore):
             if self._last_session not in (None, session.id):
                 self._behind = True
             self._last_session = session.id
+            self._distrust = ""
             self._reached.set()
         elif not self._refused:
             self._reached.clear()
@@ -233,6 +313,20 @@ class ZooKeeperStore(MetadataStore):
         self._refused = True
         self._reached.set()
 
+    def _distrusted(self, why: str) -> None:
+        """Note why a connection was refused. Before the first session it is not tried for ever.
+
+        A process that has a session goes on trying: its files, or the server's, may be renewed.
+        """
+        if self._closed:
+            return
+        self._distrusts += 1
+        if self._last_session is not None and why != self._distrust:
+            _logger.warning("%s: %s; trying again", self.name, why)
+        self._distrust = why
+        if self._last_session is None and self._distrusts >= self._distrusts_max:
+            self._credentials_refused()
+
     def _changed(self, key: Key) -> None:
         self._notices.tell(key)
 
@@ -244,20 +338,3 @@ class ZooKeeperStore(MetadataStore):
             path=path,
             maybe_applied=maybe_applied,
         )
-
-
-def _read_secret(path: Path, store: str) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_SECRET_BYTES_MAX + 1)
-    except OSError as error:
-        raise errors.UnauthorizedError(
-            f"'auth-file' cannot be read: {error}", store=store
-        ) from error
-    secret = raw.decode("utf-8", errors="replace").strip()
-    user, colon, password = secret.partition(":")
-    if not (user and colon and password) or "\n" in secret or len(raw) > _SECRET_BYTES_MAX:
-        raise errors.UnauthorizedError(
-            f"'auth-file' {path} does not hold one line 'user:password'", store=store
-        )
-    return secret

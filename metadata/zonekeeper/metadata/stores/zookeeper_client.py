@@ -1,4 +1,4 @@
-"""kazoo behind an interface for the event loop; no other module uses kazoo.
+"""kazoo behind an interface for the event loop; beside ``zookeeper_answers`` no module uses kazoo.
 
 kazoo runs threads of its own. Nothing here blocks the loop, and every report of those threads comes
 to the loop by ``call_soon_threadsafe``. Some behaviour of kazoo must be known:
@@ -13,7 +13,7 @@ to the loop by ``call_soon_threadsafe``. Some behaviour of kazoo must be known:
 - kazoo says "closed" and "connection lost" also of requests that may have been sent, or may still
   be sent. So a write with these errors is unknown.
 - kazoo knows the codes of errors that ZooKeeper had at its time. At any other one, its connection
-  thread would end for good. So it is given an error for these too (``_Codes``).
+  thread would end for good. So ``zookeeper_answers`` gives it an error for these too.
 - kazoo does not tell how long a session the server granted. So the server's answer is read on its
   way into kazoo.
 - kazoo's logger prints credentials at DEBUG, so its level is kept above that.
@@ -24,23 +24,23 @@ to the loop by ``call_soon_threadsafe``. Some behaviour of kazoo must be known:
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeAlias, TypeVar, assert_never
+from typing import Final, TypeVar, assert_never
 
 from kazoo import exceptions as kazoo_errors
-from kazoo import security
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.interfaces import IAsyncResult
-from kazoo.protocol import connection as kazoo_connection
-from kazoo.protocol import serialization as kazoo_serialization
 from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
 
+from zonekeeper.metadata.access.guard import Acl, NodeGuard
+from zonekeeper.metadata.access.guarded import NodeAcl
+from zonekeeper.metadata.access.node_rights import NodeUse
 from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.store.store import (
     Check,
@@ -53,10 +53,10 @@ from zonekeeper.metadata.store.store import (
     Write,
     Written,
 )
-from zonekeeper.metadata.stores import zookeeper_patience, zookeeper_tls
+from zonekeeper.metadata.store.watching import Key, Watched
+from zonekeeper.metadata.stores import zookeeper_answers, zookeeper_patience, zookeeper_tls
 from zonekeeper.metadata.stores.timeouts import Timeouts
-from zonekeeper.metadata.stores.uri import Acl, ZooKeeperAddress
-from zonekeeper.metadata.stores.watching import Key, Watched
+from zonekeeper.metadata.stores.uri import ZooKeeperAddress
 
 Answer = TypeVar("Answer")
 
@@ -80,27 +80,35 @@ class Reports:
     #: The credentials were refused, and there will be no session.
     refused: Callable[[], None]
     changed: Callable[[Key], None]
+    #: A server's certificate was refused, or ours by a server: the reason.
+    distrusted: Callable[[str], None]
 
 
 class ZooKeeperClient:
     """One connection to an ensemble of servers, with one session after the other."""
 
     def __init__(
-        self, address: ZooKeeperAddress, secret: str | None, timeouts: Timeouts, reports: Reports
+        self,
+        address: ZooKeeperAddress,
+        guard: NodeGuard,
+        secrets: Sequence[str],
+        timeouts: Timeouts,
+        reports: Reports,
     ) -> None:
         self._name = str(address)
         self._reports = reports
         self._loop = asyncio.get_running_loop()
-        self._acl = (
-            security.CREATOR_ALL_ACL if address.acl is Acl.CREATOR else security.OPEN_ACL_UNSAFE
-        )
+        #: Gives each new node its ACL; its store replaces it when the identities change.
+        self.guard = guard
         #: Guards the session's id between kazoo's thread and the loop's.
         self._gate = threading.Lock()
         self._session: SessionId | None = None
         #: Functions that fail the requests under way: kazoo forgets these when it stops.
         self._open: set[Callable[[], None]] = set()
         patience_s = zookeeper_patience.patience_s(timeouts, len(address.servers))
-        self._kazoo = _client(address, secret, timeouts.session_ms, patience_s)
+        self._kazoo = _client(
+            address, secrets, timeouts.session_ms, patience_s, distrusted=self._distrusted
+        )
         self._kazoo.add_listener(self._listen)
         self._hear_greetings(patience_s)
 
@@ -210,7 +218,7 @@ class ZooKeeperClient:
                     transaction.create(
                         write.path,
                         write.value,
-                        acl=self._acl,
+                        acl=zookeeper_answers.to_kazoo(self.guard.acl(write.path)),
                         ephemeral=write.ephemeral,
                         sequence=write.sequential,
                     )
@@ -229,8 +237,31 @@ class ZooKeeperClient:
         for write, result in zip(writes, results, strict=True):
             # In a refused transaction the other results only say that they were not done either.
             if isinstance(result, Exception) and not isinstance(result, _BYSTANDERS):
-                raise self._translate(result, write.path, maybe_applied=False) from result
+                raise self._translate(
+                    result, write.path, maybe_applied=False, use=_USES[type(write)]
+                ) from result
         return tuple(map(_outcome, writes, results))
+
+    # ── ACLs ──
+
+    async def acl(self, path: str) -> NodeAcl | None:
+        """Read a node's ACL, no older than the call; None: there is no such node."""
+        try:
+            return await self._read(
+                path, lambda: self._kazoo.get_acls_async(path), _node_acl, sync=True
+            )
+        except errors.NoNodeError:
+            return None
+
+    async def set_acl(self, path: str, entries: Acl, version: int) -> None:
+        """Replace a node's ACL that is at this version."""
+        wanted = zookeeper_answers.to_kazoo(entries)
+        await self._submit(
+            path,
+            lambda: self._kazoo.set_acls_async(path, wanted, version),
+            _is_there,
+            writes=True,
+        )
 
     # ── between the threads ──
 
@@ -287,13 +318,24 @@ class ZooKeeperClient:
 
         def heard(timeout: float, request: object, xid: int | None = None) -> object:
             greets = isinstance(request, Connect)
-            answer = invoke(min(timeout, patience_s) if greets else timeout, request, xid)
+            try:
+                answer = invoke(min(timeout, patience_s) if greets else timeout, request, xid)
+            except kazoo_errors.ConnectionDropped as error:
+                # With TLS 1.3 a server refuses our certificate when it answers for the first time.
+                if greets and isinstance(error.__context__, OSError):
+                    self._distrusted(error.__context__)
+                raise
             if greets:
                 # This runs in kazoo's connection thread, before kazoo says that it is connected.
                 self._post(partial(self._reports.granted, answer[0].time_out))
             return answer
 
         connection._invoke = heard  # noqa: SLF001 as above
+
+    def _distrusted(self, error: OSError) -> None:
+        """Report a connection that one side refused by its certificates; in a thread of kazoo's."""
+        if (why := zookeeper_tls.distrust(error)) is not None:
+            self._post(partial(self._reports.distrusted, why))
 
     def _listen(self, state: KazooState) -> None:
         # This runs in kazoo's connection thread, and kazoo waits for it: see the first point above.
@@ -308,19 +350,15 @@ class ZooKeeperClient:
             self._post(self._reports.refused)
         self._post(partial(self._reports.session, session))
 
-    def _translate(self, error: Exception, path: str, *, maybe_applied: bool) -> errors.StoreError:
+    def _translate(
+        self, error: Exception, path: str, *, maybe_applied: bool, use: NodeUse = NodeUse.READ
+    ) -> errors.StoreError:
         """Give our error for kazoo's; ``maybe_applied`` is for errors that leave it unknown."""
-        for theirs, ours, problem in _REFUSALS:
-            if isinstance(error, theirs):
-                return ours(problem, store=self._name, path=path)
-        for theirs, ours, problem in _UNKNOWNS:
-            if isinstance(error, theirs):
-                return ours(problem, store=self._name, path=path, maybe_applied=maybe_applied)
-        return errors.StoreUnavailableError(
-            f"ZooKeeper answered {type(error).__name__} {error}",
-            store=self._name,
-            path=path,
-            maybe_applied=maybe_applied,
+        if zookeeper_answers.is_forbidden(error):
+            problem = self.guard.explain(path, use)
+            return errors.UnauthorizedError(problem, store=self._name, path=path)
+        return zookeeper_answers.translate(
+            error, path, store=self._name, maybe_applied=maybe_applied
         )
 
 
@@ -333,46 +371,6 @@ class _Alarm:
 
     def __call__(self, _: WatchedEvent) -> None:
         self.client.alarm(self.key)
-
-
-_Table: TypeAlias = tuple[
-    tuple[tuple[type[Exception], ...], type[errors.StoreError], str],
-    ...,
-]
-
-#: Answers of the server that certainly mean that nothing was done.
-_REFUSALS: Final[_Table] = (
-    ((kazoo_errors.NoNodeError,), errors.NoNodeError, "it, or its parent, is absent"),
-    ((kazoo_errors.NodeExistsError,), errors.NodeExistsError, "is there already"),
-    ((kazoo_errors.BadVersionError,), errors.VersionConflictError, "is at another version"),
-    ((kazoo_errors.NotEmptyError,), errors.NotEmptyError, "it has children"),
-    (
-        (kazoo_errors.NoChildrenForEphemeralsError,),
-        errors.BadPathError,
-        "its parent is ephemeral",
-    ),
-    ((kazoo_errors.BadArgumentsError,), errors.BadPathError, "ZooKeeper does not allow that"),
-    (
-        (kazoo_errors.NoAuthError, kazoo_errors.InvalidACLError, kazoo_errors.AuthFailedError),
-        errors.UnauthorizedError,
-        "ZooKeeper does not allow it to this identity: see the node's ACL and 'auth-file'",
-    ),
-)
-
-#: Ends of a connection or session: the last request may have been carried out.
-_UNKNOWNS: Final[_Table] = (
-    ((kazoo_errors.SessionExpiredError,), errors.SessionLostError, "the session expired"),
-    (
-        (
-            kazoo_errors.ConnectionLoss,
-            kazoo_errors.ConnectionClosedError,
-            kazoo_errors.OperationTimeoutError,
-            kazoo_errors.SessionMovedError,
-        ),
-        errors.StoreUnavailableError,
-        "the connection broke",
-    ),
-)
 
 
 class _Quiet(logging.Filter):
@@ -389,31 +387,30 @@ class _Quiet(logging.Filter):
         return _LOG.parent is None or _LOG.parent.isEnabledFor(record.levelno)
 
 
-class _UnknownCodeError(kazoo_errors.ZookeeperError):  # type: ignore[misc] # kazoo has no types
-    """The server answered with a code that kazoo does not know."""
-
-
-class _Codes(dict[int, Callable[[], Exception]]):
-    """Errors by their codes: those that kazoo knows, and one for all others."""
-
-    def __missing__(self, code: int) -> Callable[[], Exception]:
-        return partial(_UnknownCodeError, code)
-
-
-kazoo_connection.EXCEPTIONS = _Codes(kazoo_errors.EXCEPTIONS)
-kazoo_serialization.EXCEPTIONS = kazoo_connection.EXCEPTIONS
-
 _QUIET: Final = _Quiet()
 
 _BYSTANDERS: Final = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
 
+#: What each write does to its node, for the message of a refusal.
+_USES: Final[Mapping[type[Write], NodeUse]] = {
+    Create: NodeUse.MAKE,
+    Put: NodeUse.WRITE,
+    Delete: NodeUse.DELETE,
+    Check: NodeUse.READ,
+}
+
 
 def _client(
-    address: ZooKeeperAddress, secret: str | None, session_ms: int, patience_s: float
+    address: ZooKeeperAddress,
+    secrets: Sequence[str],
+    session_ms: int,
+    patience_s: float,
+    *,
+    distrusted: Callable[[OSError], None],
 ) -> KazooClient:
     handler = SequentialThreadingHandler()
     if address.tls is not None:
-        handler.create_connection = partial(zookeeper_tls.connect, address.tls)
+        handler.create_connection = partial(zookeeper_tls.connect, address.tls, distrusted)
     handler.create_connection = zookeeper_patience.limited(handler.create_connection, patience_s)
     _LOG.setLevel(logging.INFO)
     _LOG.addFilter(_QUIET)  # once: a logger has no filter twice
@@ -421,7 +418,7 @@ def _client(
         hosts=",".join(address.servers),
         timeout=session_ms / 1000,
         handler=handler,
-        auth_data=[] if secret is None else [("digest", secret)],
+        auth_data=[("digest", secret) for secret in secrets],
         connection_retry=KazooRetry(
             max_tries=-1,
             delay=_RECONNECT_DELAY_SECONDS,
@@ -447,6 +444,11 @@ def _versioned(done: IAsyncResult) -> Versioned:
         # The server counts creations, and shows their number plus that of deletions, in 32 bits.
         children_made=((stat.cversion + stat.numChildren) & 0xFFFF_FFFF) // 2,
     )
+
+
+def _node_acl(done: IAsyncResult) -> NodeAcl:
+    entries, stat = done.get()
+    return NodeAcl(entries=zookeeper_answers.from_kazoo(entries), version=stat.aversion)
 
 
 def _names(done: IAsyncResult) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ under a running process.
 
 import socket
 import ssl
+from collections.abc import Callable
 
 from zonekeeper.metadata.stores.uri import Tls
 
@@ -21,15 +22,37 @@ def context(tls: Tls) -> ssl.SSLContext:
     return made
 
 
+def distrust(error: OSError) -> str | None:
+    """Say who refused whose certificate; None: the connection broke for another reason."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the server's certificate is not believed: {error.verify_message}"
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if "ALERT" in reason:
+        told = reason.replace("_", " ").lower()
+        return f"the server refuses our certificate, or wants one ({told}): see 'tls-cert'"
+    return None
+
+
 def connect(
-    tls: Tls, address: tuple[str, int], *, hostname: str, timeout: float, **_: object
+    tls: Tls,
+    distrusted: Callable[[OSError], None],
+    address: tuple[str, int],
+    *,
+    hostname: str,
+    timeout: float,
+    **_: object,
 ) -> ssl.SSLSocket:
-    """Connect and do the handshake, as kazoo's handler must; blocking, in kazoo's thread."""
+    """Connect and do the handshake, as kazoo's handler must; blocking, in kazoo's thread.
+
+    ``distrusted`` is called with the error of a handshake that fails.
+    """
     trusted = context(tls)
     plain = socket.create_connection(address, timeout)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return trusted.wrap_socket(plain, server_hostname=hostname)
-    except BaseException:
+    except BaseException as error:
         plain.close()
+        if isinstance(error, OSError):
+            distrusted(error)
         raise

@@ -10,7 +10,7 @@ whether they hold something.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
-from zonekeeper.operator.cluster import amounts, crd_rules, desired
+from zonekeeper.operator.cluster import amounts, crd_rules, desired, store_access
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.operator.shapes import (
     config,
@@ -43,6 +43,7 @@ _DESCRIPTIONS: Final = {
     "has its copies made elsewhere by autorecovery, and then starts a new bookie in its place; "
     "Refill gives it the empty disk, and it gets its copies back there.",
     "metadata": "The metadata store of the cluster.",
+    **store_access.DESCRIPTIONS,
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
     "onDelete": "On deletion Retain keeps volumes and metadata, Delete removes them.",
     "paused": "The operator looks and writes the status, and does nothing else for this cluster.",
@@ -69,12 +70,18 @@ _DESCRIPTIONS: Final = {
 }
 #: What is so if a field of ``spec`` is left out and the schema has no default; others are required.
 _OTHERWISE: Final = {
+    **store_access.OTHERWISE,
     "image": "the operator's own image",
     "storage.className": "the default class of the Kubernetes cluster",
     "storage.journal.className": "the default class of the Kubernetes cluster",
 }
 #: The longest texts of plain fields, where that is not the usual limit.
-_LONGEST: Final = {"image": images.IMAGE_MAX, "storage.size": 16, "storage.journal.size": 16}
+_LONGEST: Final = {
+    "image": images.IMAGE_MAX,
+    "metadata.identities": store_access.IDENTITIES_CHARACTERS_MAX,
+    "storage.size": 16,
+    "storage.journal.size": 16,
+}
 #: The longest amount, and the most of them; older API servers count an amount as a long text.
 _AMOUNT_MAX: Final = 64
 _AMOUNTS_MAX: Final = 12

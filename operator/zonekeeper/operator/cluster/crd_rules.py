@@ -55,8 +55,8 @@ def _same_class(now: str, before: str) -> str:
 #: What a built cluster must keep: the condition, the field, and the message if it changes.
 _CHANGES: Final = (
     (
-        "self.spec.metadata == oldSelf.spec.metadata",
-        ".spec.metadata",
+        "self.spec.metadata.uri == oldSelf.spec.metadata.uri",
+        ".spec.metadata.uri",
         "cannot change once the cluster is built: its bookies belong to that root; set it to what "
         "it was",
     ),

@@ -14,8 +14,9 @@ from typing import Final
 
 from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
-from zonekeeper.operator.cluster import amounts, security_rules, sizing
+from zonekeeper.operator.cluster import amounts, security_rules, sizing, store_access
 from zonekeeper.operator.cluster.security_rules import NetworkRules, TlsRules
+from zonekeeper.operator.cluster.store_access import StoreAccess
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.shapes import config, forbidden, images, names, pods, volumes
 from zonekeeper.operator.shapes.pods import PodFields
@@ -88,6 +89,7 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
     "heal.atOnce": fields.Whole(1, HEALED_AT_ONCE_MAX),
     "heal.lostVolume": fields.OneOf(LostVolume),
     "image": images.IMAGE,
+    **store_access.FIELDS,
     "metadata.uri": fields.Text(
         r"zk://[-0-9A-Za-z._:,;\[\]/~]{1,1000}",
         "the address of a ZooKeeper ensemble and a root in it",
@@ -188,6 +190,7 @@ class Desired:
     update: UpdateRules
     heal: HealRules
     policy: Policy
+    store: StoreAccess
     tls: TlsRules
     network: NetworkRules
     #: Warnings of placement, and problems that a cluster which is built already may keep.
@@ -257,6 +260,7 @@ def read(resource: Json) -> Desired | RefusedResource:
     chosen = config.read(spec.get("config"), "spec.config", problems)
     problems += forbidden.problems(spec)
     tls, network = security_rules.read(spec, resource, problems)
+    store = store_access.read(values, problems)
     given_uri = values.get("metadata.uri")
     if given_uri is not None and (wrong := _uri_problem(given_uri)):
         problems.append(wrong)
@@ -304,6 +308,7 @@ def read(resource: Json) -> Desired | RefusedResource:
         update=_update(values),
         heal=_heal(values),
         policy=replace(policy, owner=owner(resource)),
+        store=store,
         tls=tls,
         network=network,
         warnings=(

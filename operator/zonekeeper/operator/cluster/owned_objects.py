@@ -17,7 +17,13 @@ import hashlib
 import json
 from typing import Final
 
-from zonekeeper.operator.cluster import network_objects, pod_parts, repair_objects, tls_parts
+from zonekeeper.operator.cluster import (
+    network_objects,
+    pod_parts,
+    repair_objects,
+    store_access,
+    tls_parts,
+)
 from zonekeeper.operator.cluster.desired import Desired, Zone
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
@@ -316,7 +322,10 @@ def _pod(desired: Desired, zone: Zone, labels: Json) -> Json:
         "containers": [_container(desired, zone)],
         **pod_parts.scheduling(zone.pods),
         **({"affinity": zone.pods.affinity} if zone.pods.affinity else {}),
-        **tls_parts.volumes(tls_parts.of_bookies(desired, zone.name)),
+        **store_access.with_volume(
+            tls_parts.volumes(tls_parts.of_bookies(desired, zone.name)),
+            store_access.of_bookies(desired.store),
+        ),
     }
 
 
@@ -335,6 +344,7 @@ def _container(desired: Desired, zone: Zone) -> Json:
         "volumeMounts": [
             *({"name": name, "mountPath": _FOLDERS[name]} for name in volumes(desired)),
             *tls_parts.mounts(tls_parts.of_bookies(desired, zone.name)),
+            *store_access.mounts(desired.store),
         ],
         "securityContext": dict(pod_parts.RESTRICTED_CONTAINER),
         **pod_parts.pulling(zone.pods),
@@ -346,7 +356,7 @@ def _container(desired: Desired, zone: Zone) -> Json:
 
 def _environment(desired: Desired, zone: Zone) -> list[Json]:
     said = {
-        seam.METADATA: desired.metadata_uri,
+        seam.METADATA: store_access.address(desired.metadata_uri, desired.store),
         seam.ZONE: str(zone.name),
         seam.UPGRADE_DOMAINS: str(desired.policy.placement.upgrade_domains),
         seam.DATA: DATA_FOLDER,

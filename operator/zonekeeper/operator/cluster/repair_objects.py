@@ -11,7 +11,7 @@ by it.
 from collections.abc import Sequence
 from typing import Final
 
-from zonekeeper.operator.cluster import pod_parts, tls_parts
+from zonekeeper.operator.cluster import pod_parts, store_access, tls_parts
 from zonekeeper.operator.cluster.desired import Desired, Zone
 from zonekeeper.operator.kubernetes.api import (
     DEPLOYMENTS,
@@ -98,14 +98,18 @@ def _pod(desired: Desired, zone: Zone, own: Json) -> Json:
         "securityContext": pod_parts.confinement(desired),
         "containers": [_container(desired, zone)],
         **pod_parts.scheduling(zone.pods, _TOLERATIONS),
-        **tls_parts.volumes(tls_parts.of_autorecovery(desired)),
+        **store_access.with_volume(
+            tls_parts.volumes(tls_parts.of_autorecovery(desired)),
+            store_access.of_autorecovery(desired.store),
+        ),
     }
 
 
 def _container(desired: Desired, zone: Zone) -> Json:
     secret = tls_parts.of_autorecovery(desired)
+    mounts = [*tls_parts.mounts(secret), *store_access.mounts(desired.store)]
     said = {
-        seam.METADATA: desired.metadata_uri,
+        seam.METADATA: store_access.address(desired.metadata_uri, desired.store),
         seam.ZONE: str(zone.name),
         seam.HTTP: f"0.0.0.0:{seam.HTTP_PORT}",
         **tls_parts.variables(secret),
@@ -120,7 +124,7 @@ def _container(desired: Desired, zone: Zone) -> Json:
         **pod_parts.probes(),
         **pod_parts.LAST_WORDS,
         "securityContext": dict(pod_parts.RESTRICTED_CONTAINER),
-        **({"volumeMounts": tls_parts.mounts(secret)} if secret is not None else {}),
+        **({"volumeMounts": mounts} if mounts else {}),
         **pod_parts.pulling(zone.pods),
     }
     if desired.repair_resources:

@@ -16,6 +16,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from zonekeeper.metadata.access.identities import Identities
 from zonekeeper.metadata.bookies import bookie_watch, cookie_store
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store, zone_store
@@ -24,11 +25,20 @@ from zonekeeper.metadata.formats import records
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.ledgers import ledger_listing
 from zonekeeper.metadata.ledgers.ledger_listing import Listed, UnreadableLedger
+from zonekeeper.metadata.saving import securing
 from zonekeeper.metadata.store.errors import BadStoreUriError, StoreError
 from zonekeeper.metadata.store.layout import Root
-from zonekeeper.metadata.store.store import COMMIT_WRITES_MAX, Create, Delete, MetadataStore, Put
+from zonekeeper.metadata.store.store import (
+    COMMIT_WRITES_MAX,
+    Create,
+    Delete,
+    MetadataStore,
+    Put,
+    Write,
+)
 from zonekeeper.operator.roots import gates, planned, removals
 from zonekeeper.operator.roots.planned import Declared, WorkFacts
+from zonekeeper.operator.roots.secret_files import SecretFiles
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Registration
@@ -98,6 +108,18 @@ Facts: TypeAlias = NotAsked | Unreachable | Unusable | Absent | RootFound
 _UNUSABLE: Final = (clusters.ForeignRootError, UnreadableError, BadStoreUriError)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreWay:
+    """How the operator comes to the store: what it shows there, and what a new root gets."""
+
+    #: Adds to the store's address the files of the operator's credentials.
+    address: Callable[[str], str] = lambda uri: uri
+    #: Another number for other credentials: the store is then opened anew.
+    turn: int = 0
+    #: The ACLs of a new root follow from these; None: it has none.
+    identities: Identities | None = None
+
+
 class RootChangedError(Trouble):
     """The root is not what was seen when this was decided: look again."""
 
@@ -109,8 +131,12 @@ class Roots:
         self._opener = opener
         self._wall_ms = wall_ms
         self._chance: Final = random.SystemRandom()
-        self._uri = ""
+        self._opened_by = ("", 0)
         self._store: MetadataStore | None = None
+        #: May be replaced at any time; it counts from the next look on.
+        self.way = StoreWay()
+        #: The operator's credentials.
+        self.files: Final = SecretFiles()
 
     async def look(self, address: str | None, *, for_work: bool = False) -> Facts:
         """Read what stands at the root; ``for_work``: also what planned work asks."""
@@ -194,7 +220,10 @@ class Roots:
             if left is None
             else Put(path=path, value=value, version=left.version)
         )
-        await clusters.initialise(store, instance, also=[record])
+        also: list[Write] = [record]
+        if self.way.identities is not None:
+            also += await securing.beginning(store, Root(store.root), self.way.identities, instance)
+        await clusters.initialise(store, instance, also=also)
 
     async def publish(self, address: str, policy: Policy, *, instance: str, replaces: int) -> None:
         """Replace the policy of this very cluster, if it is still the version that was seen."""
@@ -270,7 +299,11 @@ class Roots:
         await store.commit([Delete(path=path, version=None) for path in standing])
 
     async def close(self) -> None:
-        """Close the store."""
+        """Close the store, and forget the credentials."""
+        await self._close_store()
+        self.files.close()
+
+    async def _close_store(self) -> None:
         store, self._store = self._store, None
         if store is not None:
             await store.close()
@@ -282,11 +315,12 @@ class Roots:
         return cluster
 
     async def _opened(self, address: str) -> MetadataStore:
-        if address != self._uri:
-            await self.close()
+        opened_by = (address, self.way.turn)
+        if opened_by != self._opened_by:
+            await self._close_store()
         if self._store is None:
-            self._store = await self._opener(address)
-            self._uri = address
+            self._store = await self._opener(self.way.address(address))
+            self._opened_by = opened_by
         return self._store
 
 

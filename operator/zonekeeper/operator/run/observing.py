@@ -34,8 +34,9 @@ from zonekeeper.operator.plan.volumes import healing
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import RootFound, Roots
-from zonekeeper.operator.run import holdings_reading
+from zonekeeper.operator.run import holdings_reading, store_credentials
 from zonekeeper.operator.run.holdings_reading import HoldingsQuestion, answered
+from zonekeeper.operator.run.store_credentials import NoCredentialsError
 from zonekeeper.operator.sight import (
     formats_pod,
     holdings,
@@ -141,7 +142,7 @@ async def look(
             for one in built
         )
     )
-    found = await root.look(kept_spec.address(kept, resource), for_work=for_work)
+    found = await _found(kubernetes, root, kept_spec.address(kept, resource), built, for_work)
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
     judged = wanted if isinstance(wanted, Desired) else of_kept
     known = still_held(judged, looked, earlier.holdings, moment.now_ms)
@@ -180,6 +181,21 @@ async def _may_grow(kubernetes: Kubernetes, storage_class: str) -> bool | None:
     except NotPermittedError:
         return None
     return item is not None and item.get("allowVolumeExpansion") is True
+
+
+async def _found(
+    kubernetes: Kubernetes,
+    root: Roots,
+    address: str | None,
+    built: list[Desired],
+    for_work: bool,
+) -> roots.Facts:
+    """Look at the root, with the credentials that the resource names now."""
+    try:
+        root.way = await store_credentials.way(kubernetes, root.files, built[0] if built else None)
+    except NoCredentialsError as error:
+        return roots.Unreachable(str(error))
+    return await root.look(address, for_work=for_work)
 
 
 async def _listed(

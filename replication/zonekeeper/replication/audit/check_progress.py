@@ -1,4 +1,4 @@
-"""How far a check of all ledgers has come: ``<root>.zonekeeper/check-<check>``.
+"""How far a check of all ledgers has come: ``<root>.zonekeeper/checks/<check>``.
 
 A check of every entry takes days, and the auditor may change meanwhile. The next auditor goes on
 where the last one stopped. Ledgers that are created meanwhile have higher ids, so the check reaches
@@ -8,6 +8,7 @@ them later. If the record cannot be read, the check begins again; nothing else i
 import enum
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,8 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.cluster.record_store import Codec
 from zonekeeper.metadata.formats import records
 from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.store.errors import NodeExistsError
+from zonekeeper.metadata.store.store import parent_of
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import LedgerId
 
@@ -62,8 +65,12 @@ async def read(cluster: Cluster, check: Progressing) -> CheckProgress | None:
 
 async def write(cluster: Cluster, check: Progressing, progress: CheckProgress | None) -> None:
     """Write where a check goes on; None: the check is done."""
+    above = parent_of(_path(cluster, check))
+    if progress is not None and not await cluster.store.exists(above, sync=True):
+        with suppress(NodeExistsError):
+            await cluster.store.create(above)
     await record_store.change(cluster, _path(cluster, check), _CODEC, lambda _: progress)
 
 
 def _path(cluster: Cluster, check: Progressing) -> str:
-    return cluster.root.beside(f"check-{check}")
+    return cluster.root.beside(f"checks/{check}")

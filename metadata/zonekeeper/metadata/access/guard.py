@@ -1,0 +1,132 @@
+"""A guard: the ACL that a process gives each node, and what it says of a refusal. Pure.
+
+With identities the ACL follows from the node's kind alone (``node_rights``), so two processes give
+a node the same ACL, and a node that has another one is told from its path. Without them every node
+gets the ACL that the store's address asks for: for its creator, or for the world.
+
+One thing is not the same for all: a bookie with an identity of its own gives a node that is its own
+(its cookie, its registration) to that identity, in place of all bookies. ``fits`` knows that form.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from zonekeeper.metadata.access import node_rights
+from zonekeeper.metadata.access.identities import WORLD, Identities, StoreIdentity
+from zonekeeper.metadata.access.node_rights import (
+    EVERYTHING,
+    OWN_TREE,
+    NodeKind,
+    NodePermission,
+    NodeUse,
+    StoreRole,
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AclEntry:
+    """What one identity may do with a node."""
+
+    identity: StoreIdentity
+    permissions: NodePermission
+
+    def __str__(self) -> str:
+        return f"{self.identity.shown}:{letters(self.permissions)}"
+
+
+Acl: TypeAlias = tuple[AclEntry, ...]
+
+#: Each identity that the creator of the node has proven.
+CREATOR_ACL: Final[Acl] = (AclEntry(StoreIdentity("auth", ""), EVERYTHING),)
+OPEN_ACL: Final[Acl] = (AclEntry(WORLD, EVERYTHING),)
+
+#: What its own identity may do with a bookie's node.
+_OWN_PERMISSIONS: Final = NodePermission.READ | NodePermission.WRITE
+
+
+def letters(permissions: NodePermission) -> str:
+    """Write permissions as ZooKeeper's shell does."""
+    return "".join(letter for letter, bit in zip("rwcda", NodePermission, strict=False)
+                   if bit in permissions)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGuard:
+    """What a process knows of identities, at one moment."""
+
+    #: The cluster's root in the store.
+    root: str
+    #: The identities that this process proves to the store.
+    mine: tuple[StoreIdentity, ...] = ()
+    #: None: the root has none, or this process may not read them.
+    identities: Identities | None = None
+    #: The ACL of a node while there are no identities, and of one outside of the cluster.
+    otherwise: Acl = OPEN_ACL
+
+    def knowing(self, identities: Identities | None) -> "NodeGuard":
+        """Give the same guard with other identities."""
+        return replace(self, identities=identities)
+
+    def kind_of(self, path: str) -> NodeKind | None:
+        """Give the kind of a node; None: it is no node of this cluster that has one."""
+        suffix = path.removeprefix(self.root)
+        return None if suffix == path else node_rights.kind_of(suffix)
+
+    def acl(self, path: str) -> Acl:
+        """Give the ACL of a node that this process makes."""
+        if self.identities is None or not _is_below(path, self.root):
+            return self.otherwise
+        return self._acl(path, tuple(one for one in self.mine if one.is_own))
+
+    def fits(self, path: str, acl: Iterable[AclEntry]) -> bool:
+        """Has a node the ACL that it should have? One of a bookie's own may name that bookie."""
+        return frozenset(acl) == frozenset(self.wanted(path, acl))
+
+    def wanted(self, path: str, acl: Iterable[AclEntry]) -> Acl:
+        """Give the ACL that a node should have which has ``acl`` now."""
+        if self.identities is None:
+            return self.otherwise
+        own = tuple(
+            sorted(one.identity for one in acl if one.identity.is_own
+                   and one.permissions == _OWN_PERMISSIONS)
+        )  # fmt: skip
+        return self._acl(path, own)
+
+    def _acl(self, path: str, own: tuple[StoreIdentity, ...]) -> Acl:
+        assert self.identities is not None, "an ACL follows from identities"
+        kind = self.kind_of(path)
+        belongs = kind is not None and kind.is_own and bool(own)
+        granted: dict[StoreIdentity, NodePermission] = {}
+        for role in StoreRole:
+            bits = node_rights.permissions(kind, role)
+            if belongs and role is StoreRole.BOOKIE:
+                bits &= ~NodePermission.WRITE
+            for one in self.identities.roles.get(role, ()):
+                granted[one] = granted.get(one, NodePermission.NONE) | bits
+        if belongs:
+            granted |= dict.fromkeys(own, _OWN_PERMISSIONS)
+        return tuple(AclEntry(one, bits) for one, bits in sorted(granted.items()) if bits)
+
+    def explain(self, path: str, use: NodeUse) -> str:
+        """Say why the store refused this: the node's kind, the roles that may, and ours."""
+        kind = self.kind_of(path)
+        may = (StoreRole.ADMIN,) if kind is None else kind.roles_for(use)
+        what = "a node" if kind is None else f"a node of the kind {kind.name!r}"
+        who = ", ".join(one.shown for one in self.mine) or "nobody: it shows no identity"
+        held = () if self.identities is None else self.identities.roles_of(self.mine)
+        if held:
+            who += f", with the role {' and '.join(held)}"
+        elif self.identities is not None:
+            who += ", without a role"
+        needs = f"to {use} {what} needs the role {' or '.join(may)}"
+        if set(held) & set(may):
+            needs += ", which it has: the ACL of the node or of the one above is another one, and "
+            needs += "`zonekeeper metadata secure` sets it right"
+        return f"the store does not allow it: {needs}. This process is {who}"
+
+
+def _is_below(path: str, root: str) -> bool:
+    """Is it a node of this cluster: the root, our own tree, or below one of them?"""
+    own = f"{root}{OWN_TREE}"
+    return any(path == top or path.startswith(f"{top}/") for top in (root, own))
