@@ -7,6 +7,7 @@ from zonekeeper.operator.certificates.renewing import CertificateStep
 from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.operator.plan.predicates import Waiting
+from zonekeeper.operator.roots.resource_orders import ResourceOrder
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.placement.zones.maintenance import Maintenance
@@ -96,6 +97,14 @@ class LiftMaintenance:
     instance: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obey:
+    """Carry out what a person has ordered, in the root of this very cluster."""
+
+    order: ResourceOrder
+    instance: str
+
+
 Action: TypeAlias = (
     Hold
     | Release
@@ -108,6 +117,7 @@ Action: TypeAlias = (
     | DeclareMaintenance
     | RenewMaintenance
     | LiftMaintenance
+    | Obey
     | CertificateStep
 )
 

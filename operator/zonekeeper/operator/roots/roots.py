@@ -16,7 +16,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from zonekeeper.metadata.bookies import bookie_watch, cookie_store
+from zonekeeper.metadata.bookies import bookie_watch, cookie_store, order_records
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store, zone_store
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -27,13 +27,16 @@ from zonekeeper.metadata.ledgers.ledger_listing import Listed, UnreadableLedger
 from zonekeeper.metadata.store.errors import BadStoreUriError, StoreError
 from zonekeeper.metadata.store.layout import Root
 from zonekeeper.metadata.store.store import COMMIT_WRITES_MAX, Create, Delete, MetadataStore, Put
-from zonekeeper.operator.roots import gates, planned
+from zonekeeper.operator.roots import gates, obeying, planned
+from zonekeeper.operator.roots.obeying import Obeying
 from zonekeeper.operator.roots.planned import Declared, WorkFacts
+from zonekeeper.operator.roots.resource_orders import ResourceOrder
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Registration
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.policy.rules import Policy
+from zonekeeper.placement.zones.bookie_orders import BookieOrder
 from zonekeeper.placement.zones.losses import Records
 from zonekeeper.placement.zones.maintenance import Maintenance
 from zonekeeper.replication.gate import planned_work
@@ -85,6 +88,8 @@ class RootFound:
     declared: Declared = field(default_factory=Declared)
     #: None: it was not read, because there is no planned work.
     work: WorkFacts | None = None
+    #: What is to become of bookies; a text says why the record of an order cannot be read.
+    orders: Mapping[BookieId, BookieOrder | str] = field(default_factory=dict)
     #: The records of the zone watch that can be read.
     gates: Records = field(default_factory=lambda: Records(zones={}, cluster=None))
 
@@ -129,6 +134,7 @@ class Roots:
                 ),
                 declared=await planned.declared(cluster),
                 work=await planned.facts(cluster, locations) if for_work else None,
+                orders=await _orders(cluster),
                 gates=await gates.read(cluster, policy),
             )
         except clusters.NotAClusterError:
@@ -214,6 +220,15 @@ class Roots:
         told = self._chronicle(cluster, person.name)
         await planned_work.end(cluster, (standing,), person, told)
 
+    async def obey(self, address: str, order: ResourceOrder, *, instance: str) -> None:
+        """Carry out a person's order in this very cluster; raises ``RefusedError``."""
+        cluster = await self._same(address, instance)
+        told = self._chronicle(cluster, order.person.name)
+        await obeying.obey(
+            order,
+            Obeying(cluster=cluster, told=told, chance=self._chance, wall_ms=self._wall_ms),
+        )
+
     async def _declaration(self, cluster: Cluster, unit: Location, owner: str) -> Maintenance:
         policy = await policy_store.read(cluster)
         if policy is None:
@@ -271,6 +286,14 @@ async def _locations(cluster: Cluster) -> dict[BookieId, Location | None]:
         return None if stored is None else stored.cookie.location
 
     return dict(zip(bookies, await asyncio.gather(*map(read, bookies)), strict=True))
+
+
+async def _orders(cluster: Cluster) -> dict[BookieId, BookieOrder | str]:
+    found = await order_records.read_all(cluster)
+    return {
+        bookie: str(one) if isinstance(one, UnreadableError) else one
+        for bookie, one in found.items()
+    }
 
 
 async def _remove_below(store: MetadataStore, top: str, *, keep: frozenset[str]) -> None:

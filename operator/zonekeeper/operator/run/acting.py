@@ -34,6 +34,7 @@ from zonekeeper.operator.plan.plans import (
     InitialiseRoot,
     LiftMaintenance,
     MarkClaim,
+    Obey,
     PublishPolicy,
     Release,
     RemoveObject,
@@ -42,6 +43,7 @@ from zonekeeper.operator.plan.plans import (
 )
 from zonekeeper.operator.roots.roots import Roots
 from zonekeeper.placement.base.troubles import Trouble
+from zonekeeper.placement.zones.gate import RefusedError
 
 
 class Actor:
@@ -52,17 +54,29 @@ class Actor:
         self._root = root
         self._right = right
         self._issuer = Issuer(kubernetes)
+        #: The order whose act was refused last, by its token, with the reason.
+        self.refused_orders: dict[str, str] = {}
 
     async def perform(
         self, actions: tuple[Action, ...], resource: Json, address: str | None
     ) -> tuple[str, ...]:
-        """Perform all acts; give the failure in words, or nothing."""
+        """Perform all acts; give the failures in words.
+
+        A person's order keeps no other act from being done.
+        """
+        failures: tuple[str, ...] = ()
         for action in actions:
             try:
                 await self._right.perform(partial(self._one, action, resource, address or ""))
+            except RefusedError as error:
+                if not isinstance(action, Obey):
+                    return (*failures, f"{type(action).__name__}: {error}")
+                self.refused_orders = {action.order.token: str(error)}
             except Trouble as error:
-                return (f"{type(action).__name__}: {error}",)
-        return ()
+                failures = (*failures, f"{type(action).__name__}: {error}")
+                if not isinstance(action, Obey):
+                    return failures
+        return failures
 
     async def _one(self, action: Action, resource: Json, address: str) -> None:
         meta = resource["metadata"]
@@ -91,6 +105,8 @@ class Actor:
                 await self._root.remove(address, instance=action.instance)
             case DeclareMaintenance() | RenewMaintenance() | LiftMaintenance():
                 await self._plan_work(action, address)
+            case Obey():
+                await self._root.obey(address, action.order, instance=action.instance)
             case (
                 MakeAuthority()
                 | TrustAuthorities()

@@ -72,6 +72,8 @@ class Earlier:
     certificates: CertificateSight | None = None
     #: The failures of the last turn's acts, in words.
     failures: tuple[str, ...] = ()
+    #: What the act of an order has refused, in words, by the order's token.
+    refused_orders: Mapping[str, str] = field(default_factory=dict)
     #: The bookies, their starts and the gates as the last turn saw them; None: it saw none.
     basis: Hashable = None
     #: The time of the last turn that saw others than the one before.
@@ -120,6 +122,7 @@ async def look(
         root=roots.NotAsked(),
         kept=kept,
         failures=earlier.failures,
+        refused_orders=earlier.refused_orders,
         version=VERSION,
         wall_ms=moment.wall_ms,
         made_ms=_made_ms(resource),

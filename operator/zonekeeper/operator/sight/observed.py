@@ -104,6 +104,8 @@ class Observed:
     certificates: CertificateSight = field(default_factory=CertificateSight)
     #: What is known of bookies that the resource does not ask for.
     holdings: Holdings = field(default_factory=Holdings)
+    #: What the act of an order has refused, in words, by the order's token.
+    refused_orders: Mapping[str, str] = field(default_factory=dict)
     #: The failures of the last turn's acts, in words.
     failures: tuple[str, ...] = ()
     #: The version of the operator that looks; empty: it is not known.
