@@ -79,6 +79,11 @@ class ApiServer(Kubernetes):
         configuration.retries = False
         return cls(kubernetes.client.ApiClient(configuration))
 
+    @property
+    def host(self) -> str:
+        """The address of the API server."""
+        return str(self._client.configuration.host)
+
     async def get(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
         """Read one object."""
         try:

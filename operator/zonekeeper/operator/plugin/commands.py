@@ -275,8 +275,8 @@ def restart(target: PluginTarget, *, yes: bool) -> None:
 
 
 @plugin.command(epilog='Example: kubectl zonekeeper drain log log-b-0 --reason "its rack is moved"')
-@click.argument("bookie")
 @_giving
+@click.argument("bookie")
 def drain(*, bookie: str, **given: Unpack[_GivenOrder]) -> None:
     """Empty a bookie that serves, and keep it: it gets no new data until `release`.
 
@@ -288,8 +288,8 @@ def drain(*, bookie: str, **given: Unpack[_GivenOrder]) -> None:
 @plugin.command(
     "release", epilog='Example: kubectl zonekeeper release log log-b-0 --reason "stays"'
 )
-@click.argument("bookie")
 @_giving
+@click.argument("bookie")
 def release_bookie(*, bookie: str, **given: Unpack[_GivenOrder]) -> None:
     """Take the order to drain a bookie back: it gets new data again.
 

@@ -56,10 +56,10 @@ def item(found: Json, secrets: frozenset[str]) -> Json:
 
 def text(found: str, secrets: frozenset[str]) -> str:
     """Give a text without its secrets."""
-    for value in sorted(secrets, key=lambda one: (-len(one), one)):
-        found = found.replace(value, LEFT_OUT)
     for looks in _LOOKS_SECRET:
         found = looks.sub(_replaced, found)
+    for value in sorted(secrets, key=lambda one: (-len(one), one)):
+        found = found.replace(value, LEFT_OUT)
     return found
 
 
