@@ -48,6 +48,9 @@ REVISION_LABEL: Final = "controller-revision-hash"
 RESTART: Final = f"{GROUP}/restart"
 #: On a resource: names a gate that is not to stop the next step of the roll, once.
 OVERRIDE: Final = f"{GROUP}/override"
+#: On a resource: bookies that run already are taken over, with the objects that run them. The value
+#: is the instance of their root, so that no annotation of another cluster takes these.
+ADOPT: Final = f"{GROUP}/adopt"
 #: Keeps a deleted resource until the operator has removed its volumes and its root.
 FINALIZER: Final = f"{GROUP}/operator"
 #: On a deleted resource: its root is left behind where the store does not answer. The value is the

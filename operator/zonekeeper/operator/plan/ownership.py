@@ -12,6 +12,7 @@ A turn that builds notes the instance in the status. From then on no bookie is a
 """
 
 from zonekeeper.operator.cluster import desired, owned_objects
+from zonekeeper.operator.kubernetes.api import ADOPT
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.sight.observed import Observed, VolumeClaim
 from zonekeeper.placement.base.ids import BookieId
@@ -57,6 +58,22 @@ def instance(observed: Observed) -> str | None:
         return observed.instance
     ours = own_root(observed)
     return None if ours is None else ours.instance
+
+
+def takes_over(observed: Observed) -> bool:
+    """Has a person said that this resource takes this very root over, with all its bookies?
+
+    Every registered bookie must be a pod of this resource.
+    """
+    found = observed.root
+    word = (observed.resource["metadata"].get("annotations") or {}).get(ADOPT)
+    return (
+        isinstance(found, roots.RootFound)
+        and word == found.instance
+        and observed.instance in (None, found.instance)
+        and bool(found.registered)
+        and found.registered <= {pod.name for pod in observed.pods}
+    )
 
 
 def own_claims(observed: Observed) -> dict[str, VolumeClaim]:

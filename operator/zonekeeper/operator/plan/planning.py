@@ -31,6 +31,7 @@ from zonekeeper.operator.plan import (
     pausing,
     stages,
     standing,
+    taking_over,
 )
 from zonekeeper.operator.plan.conditions import Condition, Notice, Type
 from zonekeeper.operator.plan.keeping import (
@@ -79,6 +80,7 @@ KEEPING: Final[tuple[Stage, ...]] = (
     pausing.stage,
     finalizer.stage,
     legality.stage,
+    taking_over.stage,
     root.stage,
     policy.stage,
     last_legal.stage,
@@ -124,11 +126,16 @@ def case_of(wanted: Desired | RefusedResource, observed: Observed) -> Case:
         return Case(wanted=wanted, blocked=(), observed=observed)
     kept = kept_spec.cluster_of(observed.kept, observed.resource, wanted)
     blocked: tuple[str, ...] = ()
+    adopts: tuple[Action, ...] = ()
+    if isinstance(wanted, Desired) and (over := taking_over.of(wanted, observed)) is not None:
+        if over.hindrances:
+            return Case(wanted=wanted, blocked=over.hindrances, observed=observed)
+        observed, adopts = over.as_taken, over.acts
     if isinstance(wanted, Desired):
         blocked = (*blocking.changes(wanted, kept), *blocking.reasons(wanted, observed))
         if not blocked:
             rolled = rolling.decide(wanted, observed)
-            return Case(wanted=wanted, blocked=(), observed=observed, roll=rolled)
+            return Case(wanted=wanted, blocked=(), observed=observed, roll=rolled, adopts=adopts)
     if kept is not None and any(blocking.foreign(kept, observed)):
         kept = None
     progress = None if kept is None else rolling.decide(kept, observed)

@@ -48,6 +48,19 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt:
+    """Let the resource control this very object, as it was seen; nothing else of it changes."""
+
+    kind: ObjectKind
+    item: Json
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return str(self.item["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MarkClaim:
     """Write the label on this very claim that names the instance of its volume's data."""
 
@@ -111,6 +124,7 @@ Action: TypeAlias = (
     | InitialiseRoot
     | PublishPolicy
     | Apply
+    | Adopt
     | MarkClaim
     | RemoveObject
     | RemoveRoot

@@ -17,6 +17,7 @@ from zonekeeper.operator.certificates.renewing import (
     PromoteAuthority,
     TrustAuthorities,
 )
+from zonekeeper.operator.cluster import owned_objects
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
@@ -28,6 +29,7 @@ from zonekeeper.operator.kubernetes.api import (
 from zonekeeper.operator.lead.leading import Right
 from zonekeeper.operator.plan.plans import (
     Action,
+    Adopt,
     Apply,
     DeclareMaintenance,
     Hold,
@@ -91,16 +93,8 @@ class Actor:
                 await self._root.publish(
                     address, action.policy, instance=action.instance, replaces=action.replaces
                 )
-            case Apply():
-                await self._kubernetes.apply(action.kind, action.body)
-            case MarkClaim():
-                named = {"name": action.name, "namespace": meta["namespace"], "uid": action.uid}
-                label = {INSTANCE_LABEL: action.instance}
-                await self._kubernetes.apply(CLAIMS, {"metadata": {**named, "labels": label}})
-            case RemoveObject():
-                await self._kubernetes.delete(
-                    action.kind, meta["namespace"], action.name, uid=action.uid
-                )
+            case Apply() | Adopt() | MarkClaim() | RemoveObject():
+                await self._on_object(action, resource)
             case RemoveRoot():
                 await self._root.remove(address, instance=action.instance)
             case DeclareMaintenance() | RenewMaintenance() | LiftMaintenance():
@@ -115,6 +109,28 @@ class Actor:
                 | IssueCertificate()
             ):
                 await self._issuer.perform(action, resource)
+            case _:
+                assert_never(action)
+
+    async def _on_object(
+        self, action: Apply | Adopt | MarkClaim | RemoveObject, resource: Json
+    ) -> None:
+        meta = resource["metadata"]
+        match action:
+            case Apply():
+                await self._kubernetes.apply(action.kind, action.body)
+            case Adopt():
+                owners = owned_objects.taken_over(action.item, resource)
+                changes = {"metadata": {"ownerReferences": owners}}
+                await self._kubernetes.edit(action.kind, action.item, changes)
+            case MarkClaim():
+                named = {"name": action.name, "namespace": meta["namespace"], "uid": action.uid}
+                label = {INSTANCE_LABEL: action.instance}
+                await self._kubernetes.apply(CLAIMS, {"metadata": {**named, "labels": label}})
+            case RemoveObject():
+                await self._kubernetes.delete(
+                    action.kind, meta["namespace"], action.name, uid=action.uid
+                )
             case _:
                 assert_never(action)
 

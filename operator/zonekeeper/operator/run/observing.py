@@ -99,18 +99,16 @@ async def look(
         for kind in OWNED
         for item in await _listed(kubernetes, kind, namespace, labels)
     }
-    kept = kept_spec.read(
-        await kubernetes.list(CONTROLLER_REVISIONS, namespace, labels=f"{KEEPS_LABEL}={name}"),
-        resource,
-    )
+    keeps = f"{KEEPS_LABEL}={name}"
+    revisions = await kubernetes.list(CONTROLLER_REVISIONS, namespace, labels=keeps)
+    kept = kept_spec.read(revisions, resource)
     of_kept = kept_spec.cluster_of(kept, resource, wanted)
     built = [one for one in (wanted, of_kept) if isinstance(one, Desired)]
     for one in built if of_kept is not wanted else built[:1]:
         owned |= await _by_name(kubernetes, one, owned)
     repair_pods = await kubernetes.list(PODS, namespace, labels=f"{REPAIRS_LABEL}={name}")
-    pods = observed.bookies(
-        await kubernetes.list(PODS, namespace, labels=labels), resource, owned.values()
-    )
+    standing = await kubernetes.list(PODS, namespace, labels=labels)
+    pods = observed.bookies(standing, resource, owned.values())
     seen = Observed(
         resource=resource,
         owned=owned,
@@ -121,6 +119,7 @@ async def look(
         asked=await _asked(kubernetes, resource),
         root=roots.NotAsked(),
         kept=kept,
+        orphans=observed.orphans(standing, revisions, owned.values()),
         failures=earlier.failures,
         refused_orders=earlier.refused_orders,
         version=VERSION,

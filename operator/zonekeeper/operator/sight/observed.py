@@ -80,6 +80,16 @@ class VolumeClaim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanSight:
+    """What an earlier resource of this name has left, and nobody controls."""
+
+    #: Bookies' pods of StatefulSets that nobody controls.
+    pods: tuple[Pod, ...] = ()
+    #: ControllerRevisions with specs that were legal once.
+    revisions: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """Everything that one look has read."""
 
@@ -98,6 +108,8 @@ class Observed:
     nodes: NodeSight = field(default_factory=NodeSight)
     #: The specs that were legal once, the newest first; all but that one may be removed.
     kept: tuple[KeptSpec, ...] = ()
+    #: What an earlier resource of this name has left.
+    orphans: OrphanSight = field(default_factory=OrphanSight)
     #: What was seen of the zone watch, up to this look.
     watched: WatchSight = field(default_factory=WatchSight)
     #: What was seen of the Secrets with certificates.
@@ -196,6 +208,15 @@ def bookies(items: Iterable[Json], resource: Json, owned: Iterable[Json]) -> tup
 
 def _is_named_as_ours(found: Pod, cluster: str) -> bool:
     return re.fullmatch(rf"{re.escape(f'{cluster}-{found.zone}')}-[0-9]+", found.name) is not None
+
+
+def orphans(items: Iterable[Json], revisions: Iterable[Json], owned: Iterable[Json]) -> OrphanSight:
+    """Find bookies' pods and kept specs whose resource was deleted and left them."""
+    sets = {item["metadata"]["uid"] for item in owned if controller_of(item) is None}
+    return OrphanSight(
+        pods=tuple(one for one in map(pod, items) if one.controller in sets),
+        revisions=tuple(one for one in revisions if controller_of(one) is None),
+    )
 
 
 def repairers(items: Iterable[Json], cluster: str) -> tuple[RepairPod, ...]:
