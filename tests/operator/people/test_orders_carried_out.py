@@ -17,7 +17,7 @@ BOOKIE = BookieId("log-b-1")
 
 
 async def settled(**spec: object) -> World:
-    world = World(**spec)
+    world = World(None, **spec)
     await world.settle()
     return world
 

@@ -25,7 +25,7 @@ RELEASE_B = AskedByPerson(asked=AskedFor.RELEASE, zone="b", is_forced=True)
 
 
 async def settled(**spec: object) -> World:
-    world = World(**spec)
+    world = World(None, **spec)
     await world.settle()
     return world
 

@@ -73,11 +73,14 @@ def parse(text: str) -> ResourceOrder:
             f"{strange[0][:40]}: this operator does not know the field: use the plugin of its "
             "version"
         )
-    said = {name: data.get(name) for name in _TEXTS | _OPTIONAL}
-    for name, value in said.items():
+    said: dict[str, str | None] = {}
+    for name in sorted(_TEXTS | _OPTIONAL):
+        value = data.get(name)
         if value is None and name in _OPTIONAL:
-            continue
-        if not isinstance(value, str) or not value.strip():
+            said[name] = None
+        elif isinstance(value, str) and value.strip():
+            said[name] = value
+        else:
             raise BadOrderError(f"{name}: must be a text that is not empty")
     until_ms, force = data.get("untilMs"), data.get("force", False)
     if not isinstance(until_ms, int) or isinstance(until_ms, bool):

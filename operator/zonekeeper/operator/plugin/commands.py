@@ -81,6 +81,7 @@ def _on_resource(command: Callable[..., None]) -> Callable[..., None]:
         place = PersonPlace(kubeconfig=kubeconfig, context=context, namespace=namespace)
         command(target=PluginTarget(place=place, name=name, as_json=output == "json"), **rest)
 
+    whole: Callable[..., None] = called
     for add in (
         options.OUTPUT,
         click.option("-n", "--namespace", metavar="NAME", help="Otherwise that of the context."),
@@ -88,8 +89,8 @@ def _on_resource(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--kubeconfig", metavar="FILE", help="Otherwise KUBECONFIG, or kubectl's."),
         click.argument("name"),
     ):
-        called = add(called)
-    return called
+        whole = add(whole)
+    return whole
 
 
 def _giving(command: Callable[..., None]) -> Callable[..., None]:

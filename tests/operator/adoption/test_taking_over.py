@@ -1,83 +1,35 @@
 """Bookies that run already are taken over by a person's word, and no pod is made anew."""
 
-from dataclasses import replace
-
 import pytest
 
-from tests.operator.resources import NAME, SPACE, URI, resource
-from tests.operator.worlds import World
-from zonekeeper.metadata.cluster import cluster as clusters
-from zonekeeper.metadata.cluster import policy_store
+from tests.operator.adoption import orphans
+from tests.operator.resources import SPACE, URI
 from zonekeeper.metadata.store.layout import Root
-from zonekeeper.operator.kubernetes.api import (
-    ADOPT,
-    BOOKIE_CLUSTERS,
-    CONTROLLER_REVISIONS,
-    OWNED,
-    PODS,
-    STATEFUL_SETS,
-)
+from zonekeeper.operator.kubernetes.api import ADOPT, CONTROLLER_REVISIONS, STATEFUL_SETS
 from zonekeeper.placement.base.ids import BookieId
 
 
-async def orphaned(**spec: object) -> tuple[World, str]:
-    """Build a cluster, and delete its resource with all objects orphaned; give the instance."""
-    world = World(**spec)
-    await world.settle()
-    instance = str((await world.get())["status"]["instance"])
-    for kind in (*OWNED, CONTROLLER_REVISIONS):
-        for item in await world.kubernetes.list(kind, SPACE):
-            meta = {**item["metadata"], "ownerReferences": []}
-            world.kubernetes.put(kind, item | {"metadata": meta})
-    world.kubernetes.mark_deleted(BOOKIE_CLUSTERS, SPACE, NAME)
-    return world, instance
-
-
-async def again(world: World, word: str | None, **spec: object) -> None:
-    """Apply a resource of the same name, with an operator that knows of none."""
-    item = resource(**spec)
-    item["metadata"] |= {"uid": "uid-again"}
-    if word is not None:
-        item["metadata"]["annotations"] = {ADOPT: word}
-    world.kubernetes.put(BOOKIE_CLUSTERS, item)
-    world.reconciler = world.new_operator()
-
-
-async def uids(world: World) -> dict[str, str]:
-    pods = await world.kubernetes.list(PODS, SPACE)
-    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in pods}
-
-
-async def controllers_of(world: World) -> set[object]:
-    return {
-        owner["uid"]
-        for kind in OWNED
-        for item in await world.kubernetes.list(kind, SPACE)
-        for owner in [*item["metadata"].get("ownerReferences", ()), {"uid": "nobody"}][:1]
-    }
-
-
 async def test_without_a_word_it_is_blocked_and_the_message_names_the_way() -> None:
-    world, instance = await orphaned()
-    await again(world, None)
+    world, instance = await orphans.orphaned()
+    await orphans.again(world, None)
     await world.settle()
 
     assert (await world.conditions())["Legal"] == ("False", "Blocked")
     told = await world.message("Legal")
     assert f"annotate this resource with {ADOPT}={instance}" in told
     assert "zonekeeper operator adopt" in told
-    assert await controllers_of(world) == {"nobody"}
+    assert await orphans.controllers_of(world) == {"nobody"}
 
 
 async def test_by_its_word_all_is_taken_over_and_no_pod_is_made_anew() -> None:
-    world, instance = await orphaned()
-    before = await uids(world)
+    world, instance = await orphans.orphaned()
+    before = await orphans.uids(world)
     changes = world.server.last_change_id - world.evaluated
-    await again(world, instance)
+    await orphans.again(world, instance)
     await world.settle()
 
-    assert await uids(world) == before
-    assert await controllers_of(world) == {"uid-again"}
+    assert await orphans.uids(world) == before
+    assert await orphans.controllers_of(world) == {"uid-again"}
     said = await world.conditions()
     assert {kind: one[0] for kind, one in said.items() if kind != "Secure"} == dict.fromkeys(
         (kind for kind in said if kind != "Secure"), "True"
@@ -89,14 +41,14 @@ async def test_by_its_word_all_is_taken_over_and_no_pod_is_made_anew() -> None:
 
 
 async def test_a_difference_is_the_rolls_and_waits_for_its_gates() -> None:
-    world, instance = await orphaned()
-    before = await uids(world)
-    await again(world, instance, image="zonekeeper:0.1.1", update={"paused": True})
+    world, instance = await orphans.orphaned()
+    before = await orphans.uids(world)
+    await orphans.again(world, instance, image="zonekeeper:0.1.1", update={"paused": True})
     await world.settle()
 
-    assert before.items() <= (await uids(world)).items()
+    assert before.items() <= (await orphans.uids(world)).items()
     assert (await world.get())["status"]["roll"]["phase"] == "Paused"
-    assert await controllers_of(world) == {"uid-again"}
+    assert await orphans.controllers_of(world) == {"uid-again"}
 
 
 @pytest.mark.parametrize(
@@ -113,70 +65,70 @@ async def test_a_difference_is_the_rolls_and_waits_for_its_gates() -> None:
 async def test_what_cannot_change_under_running_bookies_blocks_it(
     spec: dict[str, object], says: str
 ) -> None:
-    world, instance = await orphaned()
-    before = await uids(world)
-    await again(world, instance, **spec)
+    world, instance = await orphans.orphaned()
+    before = await orphans.uids(world)
+    await orphans.again(world, instance, **spec)
     await world.settle()
 
     assert (await world.conditions())["Legal"] == ("False", "Blocked")
     assert says in await world.message("Legal")
-    assert await uids(world) == before
-    assert await controllers_of(world) == {"nobody"}
+    assert await orphans.uids(world) == before
+    assert await orphans.controllers_of(world) == {"nobody"}
 
 
 async def test_fewer_bookies_than_run_are_taken_over_by_nobody() -> None:
-    world, instance = await orphaned()
-    await again(world, instance, bookiesPerZone=1)
+    world, instance = await orphans.orphaned()
+    await orphans.again(world, instance, bookiesPerZone=1)
     await world.write_ledger()
     await world.settle()
 
     assert "bookiesPerZone: 1" in await world.message("Legal")
-    assert len([name for name in await uids(world) if name.startswith("log-a-")]) >= 2
+    assert len([name for name in await orphans.uids(world) if name.startswith("log-a-")]) >= 2
 
 
 async def test_the_word_of_another_instance_takes_nothing() -> None:
-    world, instance = await orphaned()
-    await again(world, "0d6e3a1e-0000-4000-8000-000000000009")
+    world, instance = await orphans.orphaned()
+    await orphans.again(world, "0d6e3a1e-0000-4000-8000-000000000009")
     await world.settle()
 
     assert f"is of instance {instance}" in await world.message("Legal")
-    assert await controllers_of(world) == {"nobody"}
+    assert await orphans.controllers_of(world) == {"nobody"}
 
 
 async def test_with_a_stranger_registered_nothing_is_taken() -> None:
-    world, instance = await orphaned()
+    world, instance = await orphans.orphaned()
     store = await world.open(URI)
     await store.create(Root(store.root).writable(BookieId("stranger-0")), b"")
-    await again(world, instance)
+    await orphans.again(world, instance)
     await world.settle()
 
     assert "stranger-0" in await world.message("Legal")
-    assert await controllers_of(world) == {"nobody"}
+    assert await orphans.controllers_of(world) == {"nobody"}
     await store.delete(Root(store.root).writable(BookieId("stranger-0")), version=None)
     await store.close()
     await world.settle()
-    assert await controllers_of(world) == {"uid-again"}
+    assert await orphans.controllers_of(world) == {"uid-again"}
 
 
 async def test_while_the_store_is_away_nothing_is_taken() -> None:
-    world, instance = await orphaned()
+    world, instance = await orphans.orphaned()
     world.is_cut_off = True
-    await again(world, instance)
+    await orphans.again(world, instance)
     await world.turn()
 
     assert "the root was not read" in await world.message("Legal")
-    assert await controllers_of(world) == {"nobody"}
+    assert await orphans.controllers_of(world) == {"nobody"}
 
 
 async def test_an_object_that_another_controls_is_never_touched() -> None:
-    world, instance = await orphaned()
+    world, instance = await orphans.orphaned()
     item = await world.kubernetes.get(STATEFUL_SETS, SPACE, "log-b")
     assert item is not None
     owner = {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "o", "controller": True}
     world.kubernetes.put(
         STATEFUL_SETS, item | {"metadata": {**item["metadata"], "ownerReferences": [owner]}}
     )
-    await again(world, instance)
+    await orphans.again(world, instance)
     await world.settle()
 
     assert (await world.conditions())["Legal"] == ("False", "Blocked")
@@ -186,9 +138,9 @@ async def test_an_object_that_another_controls_is_never_touched() -> None:
 
 
 async def test_an_operator_that_dies_between_two_objects_is_followed_by_one_that_goes_on() -> None:
-    world, instance = await orphaned()
-    before = await uids(world)
-    await again(world, instance)
+    world, instance = await orphans.orphaned()
+    before = await orphans.uids(world)
+    await orphans.again(world, instance)
     for calls in range(1, 9):
         left = [calls]
 
@@ -206,15 +158,15 @@ async def test_an_operator_that_dies_between_two_objects_is_followed_by_one_that
     world.fate = lambda verb, kind: None
     await world.settle()
 
-    assert await uids(world) == before
-    assert await controllers_of(world) == {"uid-again"}
+    assert await orphans.uids(world) == before
+    assert await orphans.controllers_of(world) == {"uid-again"}
     assert (await world.conditions())["Ready"][0] == "True"
 
 
 async def test_a_root_that_another_name_owned_is_taken_over_with_its_policy() -> None:
-    world, instance = await orphaned()
-    await _own(world, "operator/elsewhere/log")
-    await again(world, instance)
+    world, instance = await orphans.orphaned()
+    await orphans.own(world, "operator/elsewhere/log")
+    await orphans.again(world, instance)
     await world.settle()
 
     assert (await world.conditions())["PolicyPublished"] == ("True", "Published")
@@ -222,21 +174,11 @@ async def test_a_root_that_another_name_owned_is_taken_over_with_its_policy() ->
 
 
 async def test_a_root_that_another_name_owned_is_not_taken_without_bookies_that_show_it() -> None:
-    world, instance = await orphaned()
-    await _own(world, "operator/elsewhere/log")
+    world, instance = await orphans.orphaned()
+    await orphans.own(world, "operator/elsewhere/log")
     await world.end_sessions(world.registered.keys())
     world.sessions_linger = True
-    await again(world, instance)
+    await orphans.again(world, instance)
     await world.turn()
 
     assert "start the bookies first" in await world.message("Legal")
-
-
-async def _own(world: World, owner: str) -> None:
-    """Let another owner have set the policy."""
-    store = await world.open(URI)
-    cluster = await clusters.open_cluster(store)
-    policy = await policy_store.read(cluster)
-    assert policy is not None
-    await policy_store.write(cluster, replace(policy, owner=owner), replaces=policy.version)
-    await store.close()
