@@ -25,6 +25,7 @@ from typing import Final
 from zonekeeper.operator.kubernetes.api import GROUP
 from zonekeeper.operator.roots.resource_orders import AskedFor, ResourceOrder
 from zonekeeper.placement.base.ids import BookieId, ZoneName
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.zones.gate import Person, Token
 
 #: On a resource: the order of a person.
@@ -38,7 +39,7 @@ _OPTIONAL: Final = frozenset({"zone", "incident", "heldBy", "bookie"})
 _KNOWN: Final = _TEXTS | _OPTIONAL | {"untilMs", "force"}
 
 
-class BadOrderError(ValueError):
+class BadOrderError(Refusal, ValueError):
     """The annotation is no order; the message says what is wrong with it."""
 
 
