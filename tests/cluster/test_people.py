@@ -20,6 +20,18 @@ pytestmark = pytest.mark.cluster
 PERSON = "on-call"
 CANARY = "canary-7f3a9c"
 ROLE = "zonekeeper-operator-person"
+#: Production looks for longer before it says that a zone is up; a test has no time for that.
+SOON = {
+    "zoneWatch": {
+        "evaluateEvery": "1s",
+        "startGrace": "2s",
+        "suspectFor": "10s",
+        "betweenMarksFor": "10s",
+        "holdUp": "2s",
+        "holdUpMax": "30s",
+    },
+    "repair": {"bookieRecoveryDelay": "30s"},
+}
 
 
 def config_of_person(clusters: Clusters, folder: Path) -> Path:
@@ -102,7 +114,8 @@ def test_a_person_orders_by_the_resource_and_bookies_are_taken_over_without_a_re
     new_clusters: Callable[[], Clusters], tmp_path: Path
 ) -> None:
     clusters = new_clusters()
-    clusters.apply("log", bookiesPerZone=1, env=[{"name": "LICENCE", "value": CANARY}])
+    licence = [{"name": "LICENCE", "value": CANARY}]
+    clusters.apply("log", bookiesPerZone=1, policy=SOON, env=licence)
     clusters.wait_for_ready("log")
     clusters.wait("log", "RepairReady", "True")
     config = config_of_person(clusters, tmp_path)
