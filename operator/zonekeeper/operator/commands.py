@@ -13,6 +13,8 @@ import yaml
 from zonekeeper.metadata.commands import exits, opening, options, yaml_files
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.operator.adoption import reading
+from zonekeeper.operator.adoption.reading import AdoptionPreflight
 from zonekeeper.operator.certificates import client_certificate
 from zonekeeper.operator.certificates.client_certificate import (
     GIVEN_ROLES,
@@ -96,6 +98,43 @@ def plan_command(file: Path, namespace: str | None, image: str | None, output: s
 
 
 @commands.command(
+    name="adopt", epilog="Example: zonekeeper operator adopt --from statefulset/log-a -n logs"
+)
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="statefulset/NAME",
+    help="A StatefulSet of bookies that run, and that no resource controls.",
+)
+@click.option("-n", "--namespace", default="default", show_default=True, metavar="NAME")
+@options.OUTPUT
+def adopt_command(source: str, namespace: str, output: str) -> None:
+    """Print a resource that takes over bookies which run already; nothing is changed.
+
+    Comments before it say what would change, and which pods would be made anew: none is the aim.
+    Apply it, and the operator takes the objects over, as its annotation says.
+
+    The exit code is 0 if the operator would take them over, 1 if something keeps it from that (the
+    comments say what), and 2 if no resource can be read off what runs.
+    """
+    kind, _, name = source.rpartition("/")
+    if kind not in ("statefulset", "statefulsets", "sts", "statefulset.apps") or not name:
+        raise click.UsageError(f"--from: {source}: must be statefulset/NAME")
+    with exits.reported():
+        read = asyncio.run(_adoption(namespace, name, opening.quick()))
+    if output == "json":
+        whole = {"resource": read.resource, "plan": preflight_text.plain(read.found)}
+        click.echo(json.dumps(whole, indent=2, sort_keys=True))
+    else:
+        for line in preflight_text.lines(read.found):
+            click.echo(f"# {line}")
+        text = yaml.dump(read.resource, Dumper=_Plain, sort_keys=False, width=100)
+        click.echo(text, nl=False)
+    sys.exit(exits.answer(yes=not read.found.refused))
+
+
+@commands.command(
     name="client-cert",
     epilog="Example: zonekeeper operator client-cert billing --cluster log -n logs --to ./tls",
 )
@@ -157,6 +196,14 @@ async def _preflight(given: Json, image: str | None, timeouts: Timeouts) -> Reso
         return await preflighting.look(
             kubernetes, lambda at: open_store(at, timeouts), given, own_image=image
         )
+    finally:
+        await kubernetes.close()
+
+
+async def _adoption(namespace: str, name: str, timeouts: Timeouts) -> AdoptionPreflight:
+    kubernetes = ApiServer.from_surroundings()
+    try:
+        return await reading.look(kubernetes, lambda at: open_store(at, timeouts), namespace, name)
     finally:
         await kubernetes.close()
 

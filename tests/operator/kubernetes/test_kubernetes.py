@@ -250,6 +250,42 @@ class Contract:
             )
         assert await place.kubernetes.get(PROBES, place.space, "x") is None
 
+    # ── editing ──
+
+    async def test_an_edit_changes_what_it_names_and_removes_what_it_says_none_of(
+        self, place: Place
+    ) -> None:
+        before = await place.apply(spec={"size": 1, "colour": "red"}, labels={"a": "b", "c": "d"})
+        gone = {"spec": {"size": 2, "colour": None}, "metadata": {"labels": {"a": None}}}
+
+        await place.kubernetes.edit(PROBES, before, gone)
+
+        after = await place.get()
+        assert (after["spec"], after["metadata"]["labels"]) == ({"size": 2}, {"c": "d"})
+        assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
+        await place.kubernetes.edit(PROBES, after, {"metadata": {"annotations": {"a": "b"}}})
+        again = await place.apply(spec={"size": 2}, labels={"c": "d"})
+        assert again["metadata"]["annotations"] == {"a": "b"}, "an apply leaves it alone"
+
+    async def test_an_edit_is_of_this_very_object_at_this_version(self, place: Place) -> None:
+        first = await place.apply(spec={"size": 1})
+        second = await place.apply(spec={"size": 2})
+        with pytest.raises(ObjectChangedError):
+            await place.kubernetes.edit(PROBES, first, {"spec": {"size": 3}})
+        assert await place.get() == second
+        place.delete(PROBES, "x")
+        with pytest.raises(GoneError):
+            await place.kubernetes.edit(PROBES, second, {"spec": {"size": 3}})
+        third = await place.apply(spec={"size": 1})
+
+        with pytest.raises(KubernetesError):
+            await place.kubernetes.edit(PROBES, second, {"spec": {"size": 3}})
+
+        assert await place.get() == third
+
+    async def test_a_pod_that_is_not_there_has_no_log(self, place: Place) -> None:
+        assert await place.kubernetes.log(place.space, "nobody", lines=3) is None
+
     # ── finalizers ──
 
     async def test_a_finalizer_that_only_we_put_on_goes_when_it_is_not_said(

@@ -348,6 +348,9 @@ def _status() -> Json:
             "version": text | {"description": "The version of the operator that wrote this."},
             "roll": _roll(),
             "scaling": _scaling(),
+            "order": _answered(),
+            "repair": _repair(),
+            "bookieOrders": _by_key(_bookie_order(), "bookie"),
         },
         description="The state of the cluster, as the operator saw it last.",
     )
@@ -427,6 +430,56 @@ def _scaling() -> Json:
         },
         description="How the bookies go that are not asked for any more.",
         required=["phase"],
+    )
+
+
+def _answered() -> Json:
+    text = {"type": "string"}
+    return _object(
+        {
+            "token": text | {"description": "Names the order."},
+            "phase": text | {"enum": ["Accepted", "Done", "Refused", "Failed"]},
+            "message": text,
+            "order": text,
+            "by": text,
+        },
+        description="The answer to the last order of a person on this resource.",
+        required=["token", "phase", "message"],
+    )
+
+
+def _repair() -> Json:
+    text, flag = {"type": "string"}, {"type": "boolean"}
+    held = _object(
+        {
+            "gate": text | {"description": "cluster, or zones/ and the name of a zone."},
+            "reason": text,
+            "sinceMs": {"type": "integer", "format": "int64"},
+            "incident": text | {"description": "What a release must name."},
+            "heldBy": text | {"description": "The person who holds, with their reason."},
+        },
+        description="A gate that keeps losses from being repaired.",
+        required=["gate", "reason"],
+    )
+    return _object(
+        {
+            "enabled": flag | {"description": "The switch of all automatic replication."},
+            "held": _by_key(held, "gate"),
+        },
+        description="What the records of the zone watch say of repair.",
+        required=["enabled", "held"],
+    )
+
+
+def _bookie_order() -> Json:
+    text, count = {"type": "string"}, {"type": "integer", "format": "int64"}
+    return _object(
+        {
+            **dict.fromkeys(("bookie", "kind", "by", "takenBackBy", "phase", "why"), text),
+            **dict.fromkeys(("ledgersLeft", "bytesLeft"), count),
+        },
+        description="What is to become of a bookie, and how far that is.",
+        required=["bookie", "kind"],
     )
 
 

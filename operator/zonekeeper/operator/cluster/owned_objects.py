@@ -180,6 +180,11 @@ def owner_reference(resource: Json) -> Json:
     }
 
 
+def taken_over(item: Json, resource: Json) -> list[Json]:
+    """Give the owners of an object that the resource controls from now on; nobody controls it."""
+    return [*(item["metadata"].get("ownerReferences") or ()), owner_reference(resource)]
+
+
 def controller_of(item: Json) -> str | None:
     """Give the uid of the object that controls this one; None: no object does."""
     for owner in item["metadata"].get("ownerReferences") or ():

@@ -1,4 +1,4 @@
-"""Kubernetes as the operator sees it: kinds of objects, and seven verbs on them.
+"""Kubernetes as the operator sees it: kinds of objects, and nine verbs on them.
 
 It is an interface, because the operator's decisions are tested without a cluster: ``api_server``
 speaks to a real API server, ``memory_api`` is its twin. Objects are plain JSON. The API server
@@ -8,6 +8,9 @@ The operator writes every object by server-side apply under one field manager. S
 others (labels, annotations, sidecars) stay, and a field that the operator no longer names is
 removed. A finalizer is different: if another manager has put it on, too, for example by restoring a
 backup, it stays when the operator no longer names it. So a verb of its own takes it off.
+
+Where only a few fields of an object are meant, ``edit`` changes them: an apply would remove every
+other field that the same manager has applied before.
 """
 
 import abc
@@ -51,6 +54,9 @@ REVISION_LABEL: Final = "controller-revision-hash"
 RESTART: Final = f"{GROUP}/restart"
 #: On a resource: names a gate that is not to stop the next step of the roll, once.
 OVERRIDE: Final = f"{GROUP}/override"
+#: On a resource: bookies that run already are taken over, with the objects that run them. The value
+#: is the instance of their root, so that no annotation of another cluster takes these.
+ADOPT: Final = f"{GROUP}/adopt"
 #: Keeps a deleted resource until the operator has removed its volumes and its root.
 FINALIZER: Final = f"{GROUP}/operator"
 #: On a deleted resource: its root is left behind where the store does not answer. The value is the
@@ -151,7 +157,7 @@ class ObjectChangedError(KubernetesError):
 
 
 class Kubernetes(abc.ABC):
-    """Seven verbs. Each may raise ``KubernetesError``; no verb tries again by itself."""
+    """Nine verbs. Each may raise ``KubernetesError``; no verb tries again by itself."""
 
     @abc.abstractmethod
     async def get(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
@@ -175,6 +181,14 @@ class Kubernetes(abc.ABC):
         """
 
     @abc.abstractmethod
+    async def edit(self, kind: ObjectKind, seen: Json, changes: Json) -> None:
+        """Merge ``changes`` into this very object at this very version; a None removes a field.
+
+        A list is replaced as a whole. ``seen`` is the object as it was read. Raises ``GoneError``
+        for another object, and ``ObjectChangedError`` for another version.
+        """
+
+    @abc.abstractmethod
     async def release(self, kind: ObjectKind, seen: Json) -> None:
         """Take the operator's finalizer off this very object; other finalizers stay.
 
@@ -191,6 +205,10 @@ class Kubernetes(abc.ABC):
 
         With ``orphans`` what it owns stays, without this owner. The object is there until then.
         """
+
+    @abc.abstractmethod
+    async def log(self, namespace: str, pod: str, *, lines: int) -> str | None:
+        """Read the end of the log of a pod's first container; None: there is no such log."""
 
     @abc.abstractmethod
     async def close(self) -> None:

@@ -18,6 +18,7 @@ import urllib3
 from zonekeeper.operator.kubernetes.api import (
     FIELD_MANAGER,
     FINALIZER,
+    PODS,
     GoneError,
     Json,
     Kubernetes,
@@ -32,6 +33,9 @@ REQUEST_SECONDS_MAX: Final = 30
 _JSON: Final = "application/json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
 _EDITS: Final = "application/json-patch+json"
+_MERGE: Final = "application/merge-patch+json"
+#: Of a log: its lines may be long.
+LOG_BYTES_MAX: Final = 1 << 20
 #: In the API server's message when an object has another uid by now, or is not there any more. The
 #: spaces make it a word: a name has no spaces.
 _UID_CONFLICT: Final = " uid "
@@ -48,8 +52,11 @@ class NoApiServerError(Trouble):
 class ApiServer(Kubernetes):
     """One API server, with the rights of the account that the configuration names."""
 
-    def __init__(self, client: "kubernetes.client.ApiClient") -> None:
+    def __init__(
+        self, client: "kubernetes.client.ApiClient", *, manager: str = FIELD_MANAGER
+    ) -> None:
         self._client = client
+        self._manager = manager
 
     @classmethod
     def from_surroundings(cls) -> "ApiServer":
@@ -72,6 +79,11 @@ class ApiServer(Kubernetes):
         configuration.retries = False
         return cls(kubernetes.client.ApiClient(configuration))
 
+    @property
+    def host(self) -> str:
+        """The address of the API server."""
+        return str(self._client.configuration.host)
+
     async def get(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
         """Read one object."""
         try:
@@ -89,15 +101,24 @@ class ApiServer(Kubernetes):
     async def create(self, kind: ObjectKind, body: Json) -> None:
         """Create an object."""
         path = kind.path(body["metadata"].get("namespace", ""))
-        await self._call("POST", path, body=body, query={"fieldManager": FIELD_MANAGER})
+        await self._call("POST", path, body=body, query={"fieldManager": self._manager})
 
     async def apply(self, kind: ObjectKind, body: Json, *, subresource: str = "") -> None:
         """Apply an object server-side."""
         meta = body["metadata"]
         path = kind.path(meta.get("namespace", ""), meta["name"], subresource)
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        query = {"fieldManager": self._manager, "force": "true"}
         whole = {"apiVersion": kind.api_version, "kind": kind.name, **body}
         await self._call("PATCH", path, body=whole, query=query, content=_APPLY)
+
+    async def edit(self, kind: ObjectKind, seen: Json, changes: Json) -> None:
+        """Change fields of an object, if it still is what was seen."""
+        meta = seen["metadata"]
+        same = {name: meta[name] for name in ("uid", "resourceVersion")}
+        body = {**changes, "metadata": {**changes.get("metadata", {}), **same}}
+        path = kind.path(meta.get("namespace", ""), meta["name"])
+        query = {"fieldManager": self._manager}
+        await self._call("PATCH", path, body=body, query=query, content=_MERGE)
 
     async def release(self, kind: ObjectKind, seen: Json) -> None:
         """Remove the finalizer, if object and finalizer still are what was seen."""
@@ -109,7 +130,7 @@ class ApiServer(Kubernetes):
             {"op": "remove", "path": place},
         ]
         path = kind.path(meta.get("namespace", ""), meta["name"])
-        query = {"fieldManager": FIELD_MANAGER}
+        query = {"fieldManager": self._manager}
         await self._call("PATCH", path, body=edits, query=query, content=_EDITS)
 
     async def delete(
@@ -122,6 +143,19 @@ class ApiServer(Kubernetes):
             await self._call("DELETE", kind.path(namespace, name), body=body)
         except GoneError:
             return
+
+    async def log(self, namespace: str, pod: str, *, lines: int) -> str | None:
+        """Read the end of the log of a pod's first container."""
+        query = {"tailLines": str(lines), "limitBytes": str(LOG_BYTES_MAX)}
+        path = f"{PODS.path(namespace, pod)}/log"
+        try:
+            text = await asyncio.to_thread(self._answer, "GET", path, None, query, _JSON)
+        except KubernetesError as error:
+            # The container has not been started, or the pod is gone.
+            if error.status in (http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.NOT_FOUND):
+                return None
+            raise
+        return text.decode(errors="replace")
 
     async def close(self) -> None:
         """Close the connection pool."""
@@ -146,7 +180,18 @@ class ApiServer(Kubernetes):
         query: Mapping[str, str],
         content: str,
     ) -> Json:
-        headers = {"Accept": _JSON, "Content-Type": content}
+        found: Json = json.loads(self._answer(method, path, body, query, content))
+        return found
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        body: Json | Sequence[Json] | None,
+        query: Mapping[str, str],
+        content: str,
+    ) -> bytes:
+        headers = {"Accept": f"{_JSON}, */*", "Content-Type": content}
         self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         data = json.dumps(body) if content == _APPLY else body  # the client itself writes JSON
         url = f"{self._client.configuration.host}{path}"
@@ -163,8 +208,7 @@ class ApiServer(Kubernetes):
             ) from error
         if answer.status >= http.HTTPStatus.BAD_REQUEST:
             raise _refusal(answer.status, f"{method} {path}", text)
-        found: Json = json.loads(text)
-        return found
+        return text
 
 
 def _refusal(status: int, what: str, text: bytes) -> KubernetesError:

@@ -24,6 +24,7 @@ from typing import TypeVar, cast
 
 from zonekeeper.operator.kubernetes.api import (
     FINALIZER,
+    PODS,
     GoneError,
     Json,
     Kubernetes,
@@ -45,6 +46,8 @@ class MemoryKubernetes(Kubernetes):
         #: The finalizers that only applies have put on, by the object's uid.
         self._applied: dict[str, set[str]] = {}
         self._numbers = itertools.count(1)
+        #: The logs of pods, by namespace and name.
+        self.logs: dict[tuple[str, str], str] = {}
         #: Is called before each verb with its name and kind; the call fails with what it raises.
         self.disturb: Callable[[str, ObjectKind], None] = lambda verb, kind: None
 
@@ -137,6 +140,28 @@ class MemoryKubernetes(Kubernetes):
             self._finalize(key, finalizers)
         if known != before:
             self._new_version(known["metadata"])
+
+    async def edit(self, kind: ObjectKind, seen: Json, changes: Json) -> None:
+        """Merge ``changes`` into the object, if it still is what was seen."""
+        self.disturb("edit", kind)
+        meta = seen["metadata"]
+        known = self._objects.get(_key(kind, meta.get("namespace", ""), meta["name"]))
+        if known is None or known["metadata"]["uid"] != meta["uid"]:
+            raise GoneError(409, f"{kind.name} {meta['name']} is not the one with this uid")
+        if known["metadata"]["resourceVersion"] != meta["resourceVersion"]:
+            raise ObjectChangedError(409, f"{kind.name} {meta['name']} is another version")
+        before = _copied(known)
+        _merge(known, _plain(changes), removes=True)
+        if known.get("spec") != before.get("spec"):
+            known["metadata"]["generation"] += 1
+        if known != before:
+            self._new_version(known["metadata"])
+
+    async def log(self, namespace: str, pod: str, *, lines: int) -> str | None:
+        """Give the end of what a test has put into ``logs``."""
+        self.disturb("log", PODS)
+        text = self.logs.get((namespace, pod))
+        return None if text is None else "".join(text.splitlines(keepends=True)[-lines:])
 
     async def release(self, kind: ObjectKind, seen: Json) -> None:
         """Take the operator's finalizer off."""
@@ -254,9 +279,11 @@ def _copied(value: T) -> T:
     return cast(T, pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)))  # noqa: S301 our own bytes
 
 
-def _merge(known: Json, body: Json) -> None:
+def _merge(known: Json, body: Json, *, removes: bool = False) -> None:
     for name, value in body.items():
-        if isinstance(value, dict) and isinstance(known.get(name), dict):
-            _merge(known[name], value)
+        if removes and value is None:
+            known.pop(name, None)
+        elif isinstance(value, dict) and isinstance(known.get(name), dict):
+            _merge(known[name], value, removes=removes)
         else:
             known[name] = value

@@ -29,6 +29,10 @@ class LeasedKubernetes(Kubernetes):
             lambda: self._kubernetes.apply(kind, body, subresource=subresource)
         )
 
+    async def edit(self, kind: ObjectKind, seen: Json, changes: Json) -> None:
+        """Change fields of an object; raises ``LeaseLostError``."""
+        await self._right.perform(lambda: self._kubernetes.edit(kind, seen, changes))
+
     async def release(self, kind: ObjectKind, seen: Json) -> None:
         """Take the operator's finalizer off; raises ``LeaseLostError``."""
         await self._right.perform(lambda: self._kubernetes.release(kind, seen))
@@ -40,6 +44,10 @@ class LeasedKubernetes(Kubernetes):
         await self._right.perform(
             lambda: self._kubernetes.delete(kind, namespace, name, uid=uid, orphans=orphans)
         )
+
+    async def log(self, namespace: str, pod: str, *, lines: int) -> str | None:
+        """Read the end of a log."""
+        return await self._kubernetes.log(namespace, pod, lines=lines)
 
     async def close(self) -> None:
         """Close the connections."""

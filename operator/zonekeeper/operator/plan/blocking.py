@@ -11,7 +11,7 @@ from zonekeeper.operator.certificates import subjects
 from zonekeeper.operator.cluster import owned_objects, quantities, tls_parts
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.cluster.owned_objects import controller_of
-from zonekeeper.operator.kubernetes.api import Json, ObjectKind
+from zonekeeper.operator.kubernetes.api import ADOPT, Json, ObjectKind
 from zonekeeper.operator.plan import conditions, ownership, taking
 from zonekeeper.operator.plan.scaling import accepting, leaving
 from zonekeeper.operator.shapes import images, volumes
@@ -252,7 +252,7 @@ def foreign(wanted: Desired, observed: Observed) -> Iterator[str]:
     for kind, name in owned_objects.names(wanted):
         found = observed.owned.get((kind.plural, name))
         if found is not None and controller_of(found) != observed.uid:
-            yield _controlled_by_another(kind, name, found)
+            yield _controlled_by_another(kind, name, found, observed)
 
 
 def _foreign_secrets(wanted: Desired, observed: Observed) -> Iterator[str]:
@@ -271,11 +271,19 @@ def _foreign_secrets(wanted: Desired, observed: Observed) -> Iterator[str]:
             )
 
 
-def _controlled_by_another(kind: ObjectKind, name: str, found: Json) -> str:
+def _controlled_by_another(kind: ObjectKind, name: str, found: Json, observed: Observed) -> str:
     owners = found["metadata"].get("ownerReferences") or []
-    whose = next((f"{o['kind']} {o['name']}" for o in owners if o.get("controller")), "none")
-    return (
+    whose = next((f"{o['kind']} {o['name']}" for o in owners if o.get("controller")), None)
+    told = (
         f"metadata.name: {kind.name} {name} is there already, and is not controlled by "
-        f"this resource (its controller: {whose}): wait until it is gone, remove it, or choose "
-        "another name"
+        f"this resource (its controller: {whose or 'none'}): wait until it is gone, remove it, or "
+        "choose another name"
+    )
+    if whose is not None:
+        return told
+    instance = getattr(observed.root, "instance", "INSTANCE")
+    return (
+        f"{told}; or, if an earlier resource left it with bookies that run, take them over: "
+        f"annotate this resource with {ADOPT}={instance} (`zonekeeper operator adopt` shows what "
+        "that would change)"
     )

@@ -12,6 +12,7 @@ A turn that builds notes the instance in the status. From then on no bookie is a
 """
 
 from zonekeeper.operator.cluster import desired, owned_objects, quantities
+from zonekeeper.operator.kubernetes.api import ADOPT
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.sight.observed import Observed, VolumeClaim
 from zonekeeper.placement.base.ids import BookieId
@@ -66,6 +67,22 @@ def claims_below(observed: Observed, volume: str, size: str) -> list[str]:
         for name, claim in own_claims(observed).items()
         if name.partition("-")[0] == volume and quantities.is_larger(size, claim.size)
     ]
+
+
+def takes_over(observed: Observed) -> bool:
+    """Has a person said that this resource takes this very root over, with all its bookies?
+
+    Every registered bookie must be a pod of this resource.
+    """
+    found = observed.root
+    word = (observed.resource["metadata"].get("annotations") or {}).get(ADOPT)
+    return (
+        isinstance(found, roots.RootFound)
+        and word == found.instance
+        and observed.instance in (None, found.instance)
+        and bool(found.registered)
+        and found.registered <= {pod.name for pod in observed.pods}
+    )
 
 
 def own_claims(observed: Observed) -> dict[str, VolumeClaim]:

@@ -20,6 +20,9 @@ from typing import Final
 from zonekeeper.operator.cluster import kept_spec, standing_defaults
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import Json
+from zonekeeper.operator.people import answering, answers, repair_shown
+from zonekeeper.operator.people.answering import OrderTurn
+from zonekeeper.operator.people.answers import AnswerPhase
 from zonekeeper.operator.plan import (
     blocking,
     conditions,
@@ -28,6 +31,7 @@ from zonekeeper.operator.plan import (
     pausing,
     stages,
     standing,
+    taking_over,
 )
 from zonekeeper.operator.plan.conditions import Condition, Notice, Type
 from zonekeeper.operator.plan.keeping import (
@@ -48,7 +52,7 @@ from zonekeeper.operator.plan.keeping import (
     store,
     taken_back,
 )
-from zonekeeper.operator.plan.plans import Action, Release, TurnPlan
+from zonekeeper.operator.plan.plans import Action, Obey, Release, TurnPlan
 from zonekeeper.operator.plan.predicates import Waiting
 from zonekeeper.operator.plan.removing import (
     forced,
@@ -80,6 +84,7 @@ KEEPING: Final[tuple[Stage, ...]] = (
     finalizer.stage,
     restoring.stage,
     legality.stage,
+    taking_over.stage,
     root.stage,
     policy.stage,
     last_legal.stage,
@@ -128,6 +133,11 @@ def case_of(wanted: Desired | RefusedResource, observed: Observed) -> Case:
         return Case(wanted=wanted, blocked=(), observed=observed)
     kept = kept_spec.cluster_of(observed.kept, observed.resource, wanted)
     blocked: tuple[str, ...] = ()
+    adopts: tuple[Action, ...] = ()
+    if isinstance(wanted, Desired) and (over := taking_over.of(wanted, observed)) is not None:
+        if over.hindrances:
+            return Case(wanted=wanted, blocked=over.hindrances, observed=observed)
+        observed, adopts = over.as_taken, over.acts
     if isinstance(wanted, Desired):
         blocked = (
             *blocking.changes(wanted, kept),
@@ -137,7 +147,14 @@ def case_of(wanted: Desired | RefusedResource, observed: Observed) -> Case:
         if not blocked:
             rolled = rolling.decide(wanted, observed)
             scale = scaling.decide(wanted, observed, rolled)
-            return Case(wanted=wanted, blocked=(), observed=observed, roll=rolled, scaling=scale)
+            return Case(
+                wanted=wanted,
+                blocked=(),
+                observed=observed,
+                roll=rolled,
+                scaling=scale,
+                adopts=adopts,
+            )
     if kept is not None and any(blocking.foreign(kept, observed)):
         kept = None
     if kept is None:
@@ -152,7 +169,8 @@ def case_of(wanted: Desired | RefusedResource, observed: Observed) -> Case:
 def _keep(case: Case, now: str) -> TurnPlan:
     observed = case.observed
     outcome = stages.fold(KEEPING, case)
-    actions = stages.actions_of(outcome)
+    ordered = _ordered(case)
+    actions = (*_obeyed(ordered, observed), *stages.actions_of(outcome))
     if not pausing.is_paused(observed):
         actions += beside(case)
     zones = standing.zones(case.buildable, observed)
@@ -174,12 +192,19 @@ def _keep(case: Case, now: str) -> TurnPlan:
     instance = observed.instance
     if instance is None and legality.is_legal(case):
         instance = ownership.instance(observed)
-    resting = isinstance(outcome, Settled) and not certificates.is_under_way(case)
+    is_asked = ordered.answer is not None and not ordered.answer.phase.is_final
+    resting = isinstance(outcome, Settled) and not certificates.is_under_way(case) and not is_asked
     return TurnPlan(
         actions=actions,
         waits_for=_waits(outcome, observed),
-        status=_status(case, said, zones, instance, now) | _told_of_work(case, now),
-        notices=(*_notices(said, observed), *_notices_of_roll(case)),
+        status=_status(case, said, zones, instance, now)
+        | _told_of_work(case, now)
+        | _told_of_people(ordered, observed),
+        notices=(
+            *_notices(said, observed),
+            *_notices_of_roll(case),
+            *_notices_of_order(ordered, observed),
+        ),
         recheck_ms=SOON_MS if actions else RESTING_MS if resting else WAITING_MS,
     )
 
@@ -207,9 +232,40 @@ def _remove(case: Case, now: str) -> TurnPlan:
     return TurnPlan(
         actions=actions,
         waits_for=waiting,
-        status=_status(case, said, zones, observed.instance, now),
+        status=_status(case, said, zones, observed.instance, now)
+        | _told_of_people(_ordered(case), observed),
         notices=(*_notices(said, observed), *kept),
         recheck_ms=SOON_MS if actions else WAITING_MS,
+    )
+
+
+def _ordered(case: Case) -> OrderTurn:
+    return answering.decide(case.observed, ownership.own_root(case.observed))
+
+
+def _obeyed(ordered: OrderTurn, observed: Observed) -> tuple[Action, ...]:
+    """Give the act of an order: it waits for no stage, and the stages not for it."""
+    ours = ownership.own_root(observed)
+    if ordered.act is None or ours is None:
+        return ()
+    return (Obey(order=ordered.act, instance=ours.instance),)
+
+
+def _told_of_people(ordered: OrderTurn, observed: Observed) -> Json:
+    """Give ``status.order``, and what people need to order something."""
+    told = repair_shown.status(ownership.own_root(observed))
+    return told if ordered.answer is None else told | {"order": answers.plain(ordered.answer)}
+
+
+def _notices_of_order(ordered: OrderTurn, observed: Observed) -> Iterator[Notice]:
+    """Give one event for each order that is answered."""
+    answer = ordered.answer
+    if answer is None or answer == answers.read(observed.status) or not answer.phase.is_final:
+        return
+    yield Notice(
+        warning=answer.phase is not AnswerPhase.DONE,
+        reason=f"Order{answer.phase}",
+        message=f"{answer.order} ({answer.by}): {answer.message}",
     )
 
 

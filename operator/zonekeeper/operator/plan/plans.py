@@ -7,6 +7,7 @@ from zonekeeper.operator.certificates.renewing import CertificateStep
 from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.operator.plan.predicates import Waiting
+from zonekeeper.operator.roots.resource_orders import ResourceOrder
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.policy.rules import Policy
@@ -45,6 +46,19 @@ class Apply:
 
     kind: ObjectKind
     body: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt:
+    """Let the resource control this very object, as it was seen; nothing else of it changes."""
+
+    kind: ObjectKind
+    item: Json
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return str(self.item["metadata"]["name"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +163,21 @@ class TakeRemovalBack:
     owner: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obey:
+    """Carry out what a person has ordered, in the root of this very cluster."""
+
+    order: ResourceOrder
+    instance: str
+
+
 Action: TypeAlias = (
     Hold
     | Release
     | InitialiseRoot
     | PublishPolicy
     | Apply
+    | Adopt
     | MarkClaim
     | GrowClaim
     | RemoveObject
@@ -166,6 +189,7 @@ Action: TypeAlias = (
     | OrderRecovery
     | OrderRemoval
     | TakeRemovalBack
+    | Obey
     | CertificateStep
 )
 

@@ -101,6 +101,7 @@ def of(
     """Say what would be done for a resource; ``copies`` None: the ledgers were not read."""
     strange = tuple(unknown_fields(observed.resource))
     case = planning.case_of(wanted, observed)
+    observed = case.observed
     if isinstance(wanted, RefusedResource):
         return ResourcePreflight(refused=(*strange, *wanted.reasons))
     unseen = tuple(_unseen(observed, copies))

@@ -31,6 +31,8 @@ class Case:
     observed: Observed
     #: What the last legal spec asks for, where ``wanted`` cannot be built; None: nor can that.
     kept: Desired | None = None
+    #: The acts that take over what an earlier resource left; empty: nothing is taken over.
+    adopts: tuple[Action, ...] = ()
     #: What the roll does now; None: there is no cluster that can be built.
     roll: RollProgress | None = None
     #: What a scale-down does now; None as for the roll.

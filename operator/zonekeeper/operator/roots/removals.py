@@ -18,10 +18,10 @@ from zonekeeper.replication.orders.giving import AskedOrder
 from zonekeeper.replication.view.alerts import Chronicle
 
 
-async def standing(cluster: Cluster) -> Mapping[BookieId, BookieOrder | None]:
-    """Read every order; None: its record cannot be read by this version."""
+async def standing(cluster: Cluster) -> Mapping[BookieId, BookieOrder | str]:
+    """Read every order; a text says why this version cannot read its record."""
     found = await order_records.read_all(cluster)
-    return {name: one if isinstance(one, BookieOrder) else None for name, one in found.items()}
+    return {name: one if isinstance(one, BookieOrder) else str(one) for name, one in found.items()}
 
 
 async def give(

@@ -36,8 +36,10 @@ from zonekeeper.metadata.store.store import (
     Put,
     Write,
 )
-from zonekeeper.operator.roots import gates, planned, removals
+from zonekeeper.operator.roots import gates, obeying, planned, removals
+from zonekeeper.operator.roots.obeying import Obeying
 from zonekeeper.operator.roots.planned import Declared, WorkFacts
+from zonekeeper.operator.roots.resource_orders import ResourceOrder
 from zonekeeper.operator.roots.secret_files import SecretFiles
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.locations import Location
@@ -94,10 +96,10 @@ class RootFound:
     #: Those of them that take no writes.
     read_only: frozenset[BookieId] = frozenset()
     declared: Declared = field(default_factory=Declared)
-    #: The orders about bookies that stand; None: the record cannot be read.
-    orders: Mapping[BookieId, BookieOrder | None] = field(default_factory=dict)
     #: None: it was not read, because there is no planned work.
     work: WorkFacts | None = None
+    #: What is to become of bookies; a text says why the record of an order cannot be read.
+    orders: Mapping[BookieId, BookieOrder | str] = field(default_factory=dict)
     #: The records of the zone watch that can be read.
     gates: Records = field(default_factory=lambda: Records(zones={}, cluster=None))
 
@@ -274,6 +276,15 @@ class Roots:
         reason = "the resource asks for the bookie again"
         word = OrderWord(at_ms=self._wall_ms(), by=owner, reason=reason)
         await removals.take_back(cluster, bookie, token, word)
+
+    async def obey(self, address: str, order: ResourceOrder, *, instance: str) -> None:
+        """Carry out a person's order in this very cluster; raises ``RefusedError``."""
+        cluster = await self._same(address, instance)
+        told = self._chronicle(cluster, order.person.name)
+        await obeying.obey(
+            order,
+            Obeying(cluster=cluster, told=told, chance=self._chance, wall_ms=self._wall_ms),
+        )
 
     async def _declaration(self, cluster: Cluster, unit: Location, owner: str) -> Maintenance:
         policy = await policy_store.read(cluster)

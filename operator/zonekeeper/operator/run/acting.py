@@ -19,6 +19,7 @@ from zonekeeper.operator.certificates.renewing import (
     PromoteAuthority,
     TrustAuthorities,
 )
+from zonekeeper.operator.cluster import owned_objects
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
@@ -32,6 +33,7 @@ from zonekeeper.operator.kubernetes.api import (
 from zonekeeper.operator.lead.leading import Right
 from zonekeeper.operator.plan.plans import (
     Action,
+    Adopt,
     Apply,
     DeclareMaintenance,
     GrowClaim,
@@ -39,6 +41,7 @@ from zonekeeper.operator.plan.plans import (
     InitialiseRoot,
     LiftMaintenance,
     MarkClaim,
+    Obey,
     OrderRecovery,
     OrderRemoval,
     PublishPolicy,
@@ -52,6 +55,7 @@ from zonekeeper.operator.plan.plans import (
 from zonekeeper.operator.roots.roots import Roots
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.placement.zones.bookie_orders import OrderKind
+from zonekeeper.placement.zones.gate import RefusedError
 
 
 class Actor:
@@ -62,18 +66,28 @@ class Actor:
         self._root = root
         self._right = right
         self._issuer = Issuer(kubernetes)
+        #: The order whose act was refused last, by its token, with the reason.
+        self.refused_orders: dict[str, str] = {}
 
     async def perform(
         self, actions: tuple[Action, ...], resource: Json, address: str | None
     ) -> tuple[str, ...]:
-        """Perform all acts; give the failures in words, or nothing."""
+        """Perform all acts; give the failures in words.
+
+        A person's order, and the growth of a claim, keep no other act from being done.
+        """
         failures = list[str]()
         for action in actions:
             try:
                 await self._right.perform(partial(self._one, action, resource, address or ""))
+            except RefusedError as error:
+                if not isinstance(action, Obey):
+                    failures.append(f"{type(action).__name__}: {error}")
+                    break
+                self.refused_orders = {action.order.token: str(error)}
             except Trouble as error:
                 failures.append(f"{type(action).__name__}: {error}")
-                if not isinstance(action, GrowClaim):
+                if not isinstance(action, GrowClaim | Obey):
                     break
         return tuple(failures)
 
@@ -90,18 +104,8 @@ class Actor:
                 await self._root.publish(
                     address, action.policy, instance=action.instance, replaces=action.replaces
                 )
-            case Apply():
-                await self._kubernetes.apply(action.kind, action.body)
-            case MarkClaim() | GrowClaim():
-                await self._kubernetes.apply(CLAIMS, _claim(action, meta))
-            case RemoveObject():
-                await self._kubernetes.delete(
-                    action.kind, meta["namespace"], action.name, uid=action.uid
-                )
-            case RemoveSetAlone():
-                await self._kubernetes.delete(
-                    STATEFUL_SETS, meta["namespace"], action.name, uid=action.uid, orphans=True
-                )
+            case Apply() | Adopt() | MarkClaim() | GrowClaim() | RemoveObject() | RemoveSetAlone():
+                await self._on_object(action, resource)
             case RemoveRoot():
                 await self._root.remove(address, instance=action.instance)
             case (
@@ -113,6 +117,8 @@ class Actor:
                 | TakeRemovalBack()
             ):
                 await self._plan_work(action, address)
+            case Obey():
+                await self._root.obey(address, action.order, instance=action.instance)
             case (
                 MakeAuthority()
                 | TrustAuthorities()
@@ -121,6 +127,32 @@ class Actor:
                 | IssueCertificate()
             ):
                 await self._issuer.perform(action, resource)
+            case _:
+                assert_never(action)
+
+    async def _on_object(
+        self,
+        action: Apply | Adopt | MarkClaim | GrowClaim | RemoveObject | RemoveSetAlone,
+        resource: Json,
+    ) -> None:
+        meta = resource["metadata"]
+        match action:
+            case Apply():
+                await self._kubernetes.apply(action.kind, action.body)
+            case Adopt():
+                owners = owned_objects.taken_over(action.item, resource)
+                changes = {"metadata": {"ownerReferences": owners}}
+                await self._kubernetes.edit(action.kind, action.item, changes)
+            case MarkClaim() | GrowClaim():
+                await self._kubernetes.apply(CLAIMS, _claim(action, meta))
+            case RemoveObject():
+                await self._kubernetes.delete(
+                    action.kind, meta["namespace"], action.name, uid=action.uid
+                )
+            case RemoveSetAlone():
+                await self._kubernetes.delete(
+                    STATEFUL_SETS, meta["namespace"], action.name, uid=action.uid, orphans=True
+                )
             case _:
                 assert_never(action)
 

@@ -78,6 +78,8 @@ class Earlier:
     certificates: CertificateSight | None = None
     #: The failures of the last turn's acts, in words.
     failures: tuple[str, ...] = ()
+    #: What the act of an order has refused, in words, by the order's token.
+    refused_orders: Mapping[str, str] = field(default_factory=dict)
     #: The bookies, their starts and the gates as the last turn saw them; None: it saw none.
     basis: Hashable = None
     #: The time of the last turn that saw others than the one before.
@@ -103,18 +105,16 @@ async def look(
         for kind in OWNED
         for item in await _listed(kubernetes, kind, namespace, labels)
     }
-    revisions = await kubernetes.list(
-        CONTROLLER_REVISIONS, namespace, labels=f"{KEEPS_LABEL}={name}"
-    )
+    keeps = f"{KEEPS_LABEL}={name}"
+    revisions = await kubernetes.list(CONTROLLER_REVISIONS, namespace, labels=keeps)
     kept, kept_sets = kept_spec.read(revisions, resource), kept_set.read(revisions, resource)
     of_kept = kept_spec.cluster_of(kept, resource, wanted)
     built = [one for one in (wanted, of_kept) if isinstance(one, Desired)]
     for one in built if of_kept is not wanted else built[:1]:
         owned |= await _by_name(kubernetes, one, owned)
     repair_pods = await kubernetes.list(PODS, namespace, labels=f"{REPAIRS_LABEL}={name}")
-    pods = observed.bookies(
-        await kubernetes.list(PODS, namespace, labels=labels), resource, owned.values(), kept_sets
-    )
+    standing = await kubernetes.list(PODS, namespace, labels=labels)
+    pods = observed.bookies(standing, resource, owned.values(), kept_sets)
     claims = _claims(name, await kubernetes.list(CLAIMS, namespace, labels=labels))
     seen = Observed(
         resource=resource,
@@ -129,7 +129,9 @@ async def look(
         root=roots.NotAsked(),
         kept=kept,
         kept_sets=kept_sets,
+        orphans=observed.orphans(standing, revisions, owned.values()),
         failures=earlier.failures,
+        refused_orders=earlier.refused_orders,
         version=VERSION,
         wall_ms=moment.wall_ms,
         made_ms=_made_ms(resource),

@@ -129,7 +129,8 @@ class Reconciler:
         failures = await self._actor.perform(plan.actions, resource, address)
         for failure in failures:
             _logger.warning("%s: %s", self._key, failure)
-        self._earlier = replace(self._earlier, failures=failures)
+        refused = self._actor.refused_orders
+        self._earlier = replace(self._earlier, failures=failures, refused_orders=refused)
         return self._next(plan)
 
     async def caught_up(self) -> None:

@@ -36,6 +36,12 @@ def variables(config: Mapping[str, str]) -> dict[str, str]:
     return {settings.variable_of(name): config[name] for name in CHOSEN if name in config}
 
 
+def chosen(variables: Mapping[str, str]) -> dict[str, str]:
+    """Give the settings that an environment says to a bookie."""
+    named = {settings.variable_of(name): name for name in CHOSEN}
+    return {name: variables[known] for known, name in named.items() if known in variables}
+
+
 def schema() -> Json:
     """Give the schema."""
     legal = sorted(CHOSEN)

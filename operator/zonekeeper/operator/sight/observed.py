@@ -100,6 +100,16 @@ class VolumeClaim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanSight:
+    """What an earlier resource of this name has left, and nobody controls."""
+
+    #: Bookies' pods of StatefulSets that nobody controls.
+    pods: tuple[Pod, ...] = ()
+    #: ControllerRevisions with specs that were legal once.
+    revisions: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """Everything that one look has read."""
 
@@ -124,12 +134,16 @@ class Observed:
     kept_sets: tuple[KeptSet, ...] = ()
     #: The storage classes of volumes that shall grow: may they? None: that may not be read.
     growable: Mapping[str, bool | None] = field(default_factory=dict)
+    #: What an earlier resource of this name has left.
+    orphans: OrphanSight = field(default_factory=OrphanSight)
     #: What was seen of the zone watch, up to this look.
     watched: WatchSight = field(default_factory=WatchSight)
     #: What was seen of the Secrets with certificates.
     certificates: CertificateSight = field(default_factory=CertificateSight)
     #: What is known of bookies that the resource does not ask for.
     holdings: Holdings = field(default_factory=Holdings)
+    #: What the act of an order has refused, in words, by the order's token.
+    refused_orders: Mapping[str, str] = field(default_factory=dict)
     #: The failures of the last turn's acts, in words.
     failures: tuple[str, ...] = ()
     #: The version of the operator that looks; empty: it is not known.
@@ -234,6 +248,15 @@ def is_orphan(found: Pod, again: Container[str]) -> bool:
 
 def _is_named_as_ours(found: Pod, cluster: str) -> bool:
     return re.fullmatch(rf"{re.escape(f'{cluster}-{found.zone}')}-[0-9]+", found.name) is not None
+
+
+def orphans(items: Iterable[Json], revisions: Iterable[Json], owned: Iterable[Json]) -> OrphanSight:
+    """Find bookies' pods and kept specs whose resource was deleted and left them."""
+    sets = {item["metadata"]["uid"] for item in owned if controller_of(item) is None}
+    return OrphanSight(
+        pods=tuple(one for one in map(pod, items) if one.controller in sets),
+        revisions=tuple(one for one in revisions if controller_of(one) is None),
+    )
 
 
 def repairers(items: Iterable[Json], cluster: str) -> tuple[RepairPod, ...]:

@@ -26,7 +26,8 @@ def stage(case: Case) -> Outcome:
     if (waiting := waits(case.observed)) is not None:
         return waiting
     wanted, standing = case.desired.policy, found.policy
-    if standing is not None and _same_rules(wanted, standing):
+    is_ours = standing is not None and standing.owner == desired.owner(case.observed.resource)
+    if is_ours and standing is not None and _same_rules(wanted, standing):
         return Settled()
     replaces = 0 if standing is None else standing.version
     return Act((PublishPolicy(policy=wanted, instance=found.instance, replaces=replaces),))
@@ -56,7 +57,7 @@ def waits(observed: Observed) -> Waiting | None:
     found, owner = observed.root, desired.owner(observed.resource)
     if not isinstance(found, roots.RootFound) or found.policy is None:
         return None
-    if found.policy.owner == owner:
+    if found.policy.owner == owner or ownership.takes_over(observed):
         return None
     return Waiting(
         Predicate.OWNED_BY_ANOTHER,

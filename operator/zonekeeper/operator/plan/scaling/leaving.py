@@ -25,8 +25,8 @@ from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderKind
 
-#: An order that stands about a bookie; None: its record cannot be read.
-Standing: TypeAlias = BookieOrder | None
+#: An order that stands about a bookie; a text: why its record cannot be read; None: there is none.
+Standing: TypeAlias = BookieOrder | str | None
 
 #: How the resource spells the number.
 _COUNT: Final = "bookiesPerZone"
@@ -82,17 +82,21 @@ def beyond(desired: Desired, observed: Observed, root: RootFound) -> tuple[Booki
 
 def is_to_remove(order: Standing) -> bool:
     """Does an order to remove its bookie stand, and was it not taken back?"""
-    return order is not None and order.kind is OrderKind.REMOVE and order.taken_back is None
+    return (
+        isinstance(order, BookieOrder)
+        and order.kind is OrderKind.REMOVE
+        and order.taken_back is None
+    )
 
 
 def is_emptied(order: Standing) -> bool:
     """Did a whole listing find no ledger that names the bookie of such an order?"""
-    return is_to_remove(order) and order is not None and order.emptied_ms is not None
+    return isinstance(order, BookieOrder) and is_to_remove(order) and order.emptied_ms is not None
 
 
 def is_ours(order: Standing, observed: Observed) -> bool:
     """Did this resource give the order?"""
-    return order is not None and order.given.by == desired_.owner(observed.resource)
+    return isinstance(order, BookieOrder) and order.given.by == desired_.owner(observed.resource)
 
 
 def is_accepted(desired: Desired, observed: Observed) -> bool:

@@ -198,7 +198,7 @@ class _ScaleDown:
         """Take back what this resource ordered about bookies that it asks for."""
         for bookie, order in sorted(self._root.orders.items()):
             if (
-                order is not None
+                isinstance(order, BookieOrder)
                 and order.taken_back is None
                 and leaving.is_ours(order, self._observed)
                 and leaving.is_asked_for(self._desired, bookie)
@@ -211,12 +211,12 @@ class _ScaleDown:
         A bookie that is emptied and runs below another one that is to go waits for that one.
         """
         for bookie in self._steps:
-            if bookie in self._root.orders and (order := self._root.orders[bookie]) is None:
-                why = f"{bookie}: the record of its order cannot be read by this version"
+            if isinstance(unreadable := self._root.orders.get(bookie), str):
+                why = f"{bookie}: the record of its order cannot be read: {unreadable}"
                 return Waiting(Predicate.REMOVAL_STUCK, why)
         for bookie in self._steps:
             order = self._root.orders.get(bookie)
-            if order is None or not leaving.is_to_remove(order):
+            if not isinstance(order, BookieOrder) or not leaving.is_to_remove(order):
                 continue
             if not (leaving.is_emptied(order) and bookie in self._runs and self._is_below(bookie)):
                 return _told(bookie, order, is_running=bookie in self._runs)

@@ -167,10 +167,10 @@ class _Healing:
     def told(self, one: LostDisk) -> str:
         """Say what is done about it, or what may be done."""
         order = self._root.orders.get(one.bookie)
+        if isinstance(order, str):
+            return f"the order about it cannot be read: {order}"
         if order is not None:
             return f"the order to {order.kind} it stands: {_progress(order)}"
-        if one.bookie in self._root.orders:
-            return "the order about it cannot be read"
         if self._wanted.heal.lost_volume is LostVolume.TELL:
             return _CHOICES
         if self._wanted.journal is not None:
@@ -196,7 +196,7 @@ class _Healing:
         """Take back the removal of a bookie that serves again."""
         for bookie, order in sorted(self._root.orders.items()):
             if (
-                order is not None
+                isinstance(order, BookieOrder)
                 and order.given.by == giver(self._observed)
                 and order.kind is OrderKind.REMOVE
                 and order.taken_back is None
@@ -222,7 +222,7 @@ class _Healing:
         ordered = {
             bookie
             for bookie, order in self._root.orders.items()
-            if order is not None and order.given.by == by and order.taken_back is None
+            if isinstance(order, BookieOrder) and order.given.by == by and order.taken_back is None
         }
         off = {
             bookie

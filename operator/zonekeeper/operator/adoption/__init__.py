@@ -1,0 +1,1 @@
+"""A resource for bookies that run already, read off what runs."""
