@@ -16,7 +16,7 @@ RUNS := $(VENV)/.runs
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help install demo demo-spark java console-pictures test test-long sim flaky kind test-kind interop check format lint types layers proto crds dashboards map lock bench race clean
+.PHONY: help install demo demo-spark java console-pictures test test-long sim flaky kind test-kind interop check format lint types layers proto crds dashboards map lock sbom bench race clean
 
 help: ## say what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,7 +121,10 @@ dashboards: $(INSTALLED) ## write the dashboard and the alert rules again, for t
 map: $(INSTALLED) ## draw the map of components and rooms again (docs/map.md, docs/map.svg)
 	$(BIN)/python -m tests.repo.drawn.make
 
-lock: $(INSTALLED) ## resolve requirements.lock, and the parts of it that image and demo have, again from pyproject.toml
+sbom: $(INSTALLED) ## write into dist: the wheel, and the bills of materials of wheel and image (CycloneDX)
+	@$(BIN)/python -m tests.supply.make dist
+
+lock: $(INSTALLED) ## resolve requirements.lock, and the parts of it that image, demo and build have, again from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra bookie --extra operator --extra shell \
@@ -130,6 +133,9 @@ lock: $(INSTALLED) ## resolve requirements.lock, and the parts of it that image 
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra bookie --extra shell --group editable \
 	  --constraint requirements.lock --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements.demo.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group build \
+	  --constraint requirements.lock --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --output-file requirements.build.lock
 
 bench: $(INSTALLED) ## print the figures of every benchmark
 	@for file in benchmarks/*.py; do name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "benchmarks.$$name"; done
