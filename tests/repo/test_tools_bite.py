@@ -159,6 +159,15 @@ def test_layers_catch_a_cycle(house: Path) -> None:
         ("try:\n    x = 1\nexcept Exception:\n    x = 2\n", "BLE001"),
         ("def f(a, b, c, d, e, g, h):\n    return a\n", "PLR0913"),
         ("print('x')\n", "T201"),
+        ("import pickle\n\nx = pickle.loads(b'')\n", "S301"),
+        ("import marshal\n\nx = marshal.loads(b'')\n", "S302"),
+        ("x = eval('1')\n", "S307"),
+        ("exec('x = 1')\n", "S102"),
+        ("import yaml\n\nx = yaml.load('', yaml.Loader)\n", "S506"),
+        ("import subprocess\n\nsubprocess.run('ls', shell=True, check=True)\n", "S602"),
+        ("import os\n\nos.system('ls')\n", "S605"),
+        ("import tarfile\n\ntarfile.open('x').extractall('y')\n", "S202"),
+        ("import hashlib\n\nx = hashlib.md5(b'')\n", "S324"),
     ],
 )
 def test_ruff_catches(house: Path, text: str, rule: str) -> None:
