@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.repo import lane_guards, page_guards, parsed
+from tests.repo import lane_guards, page_guards, parsed, threat_guards
 
 #: From the top of the house to the bottom; a folder appears with its first code.
 COMPONENTS = (
@@ -460,6 +460,7 @@ GUARDS: tuple[Guard, ...] = (
     command_lines_have_rooms,
     *page_guards.GUARDS,
     *lane_guards.GUARDS,
+    *threat_guards.GUARDS,
     pages_exist,
     scenarios_have_one_numbering,
 )
