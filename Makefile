@@ -16,7 +16,7 @@ RUNS := $(VENV)/.runs
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help install demo demo-spark java console-pictures test test-long sim flaky kind test-kind interop check format lint types layers proto crds dashboards map lock sbom bench race clean
+.PHONY: help install demo demo-spark java console-pictures test test-long sim flaky kind test-kind interop check canaries format lint types layers proto crds dashboards map lock sbom bench race clean
 
 help: ## say what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ test: check ## all that a change must pass: `check`, then every slower lane
 	  trap 'kill $$beside 2>/dev/null || true; rm -f "$$told"' EXIT; \
 	  $(BIN)/pytest -m "cluster and not long"; \
 	  ended=0; wait $$beside || ended=$$?; cat "$$told"; exit $$ended
+
+canaries: $(INSTALLED) ## does any test of the fast lane let a password or a key out?
+	ZONEKEEPER_CANARIES=1 $(BIN)/pytest -n $(WORKERS) -m "not ($(SLOW))"
 
 test-long: check ## `test` with the full sweeps; hours, not minutes
 	$(BIN)/pytest -n $(WORKERS) -o faulthandler_timeout=0 -m "(contracts or fuzz or processes or crash or simulation or long) and not (cluster or spark or demo)"
