@@ -5,7 +5,7 @@ The fields are those of the schema, so a field that is added is tried without a 
 
 import copy
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from tests.operator.resources import resource
 from zonekeeper.operator.cluster import crd
@@ -52,7 +52,7 @@ def fields() -> Iterator[tuple[Way, Json]]:
 def with_text(way: Way, spec: Json, text: str) -> Json:
     """Give the resource with the text at the end of the way; ``*`` is the name in a map."""
     changed = copy.deepcopy(spec)
-    level: Json = changed
+    level: Any = changed  # lists and mappings by turns
     for step in way[:-1]:
         level = level[step]
     last = way[-1]
@@ -84,7 +84,7 @@ def _below(schema: Json, way: Way, spec: Json) -> Iterator[tuple[Way, Json]]:
 def _put(spec: Json, way: Way, schema: Json) -> Json:
     """Give the spec with something good at the end of the way, if nothing is there."""
     changed = copy.deepcopy(spec)
-    level: Json = changed
+    level: Any = changed  # lists and mappings by turns
     for step in way[:-1]:
         level = level[step]
     last = way[-1]
@@ -96,18 +96,20 @@ def _put(spec: Json, way: Way, schema: Json) -> Json:
     return changed
 
 
-def _good(schema: Json) -> Json:
+def _good(schema: Json) -> object:
     if "enum" in schema:
-        return schema["enum"][0]
+        (first, *_) = schema["enum"]
+        return str(first)
     if "default" in schema:
         return copy.deepcopy(schema["default"])
     kind = schema.get("type", "string")
     if kind == "object":
         needed = schema.get("required", [])
         return {name: _good(schema["properties"][name]) for name in needed}
-    return {
+    plain: dict[str, object] = {
         "array": [],
         "boolean": False,
         "integer": schema.get("minimum", 1),
         "number": schema.get("minimum", 1),
-    }.get(kind, "a")
+    }
+    return plain.get(kind, "a")

@@ -60,8 +60,8 @@ async def lasting(world: World) -> tuple[dict[str, str], list[str]]:
     return claims, nodes
 
 
-async def built(**spec: object) -> World:
-    world = World(**spec)
+async def built() -> World:
+    world = World(onDelete="Delete")
     await world.settle()
     await world.write_ledger()
     claims, nodes = await lasting(world)
@@ -80,7 +80,7 @@ async def forge(world: World, kind: ObjectKind, part: str, name: str, value: str
 
 @pytest.mark.parametrize("value", VALUES)
 async def test_no_annotation_of_a_resource_removes_what_cannot_be_had_again(value: str) -> None:
-    world = await built(onDelete="Delete")
+    world = await built()
     before = await lasting(world)
     for name in ANNOTATIONS:
         await forge(world, BOOKIE_CLUSTERS, "annotations", name, value)
@@ -93,7 +93,7 @@ async def test_no_annotation_of_a_resource_removes_what_cannot_be_had_again(valu
 @pytest.mark.parametrize("kind", [STATEFUL_SETS, CONTROLLER_REVISIONS, PODS], ids=lambda k: k.name)
 @pytest.mark.parametrize("value", ["true", FOREIGN, "other"])
 async def test_no_mark_of_an_object_removes_it_either(kind: ObjectKind, value: str) -> None:
-    world = await built(onDelete="Delete")
+    world = await built()
     before = await lasting(world)
     for name in ANNOTATIONS:
         await forge(world, kind, "annotations", name, value)
@@ -105,7 +105,7 @@ async def test_no_mark_of_an_object_removes_it_either(kind: ObjectKind, value: s
 
 
 async def test_a_volume_that_is_labelled_as_another_s_outlives_its_cluster() -> None:
-    world = await built(onDelete="Delete")
+    world = await built()
     claims, _ = await lasting(world)
     await forge(world, CLAIMS, "labels", INSTANCE_LABEL, FOREIGN)
     world.delete()
@@ -117,7 +117,7 @@ async def test_a_volume_that_is_labelled_as_another_s_outlives_its_cluster() -> 
 
 @pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
 async def test_a_forged_status_removes_nothing(status: Json) -> None:
-    world = await built(onDelete="Delete")
+    world = await built()
     before = await lasting(world)
     found = world.kubernetes.peek(BOOKIE_CLUSTERS, SPACE, NAME)
     assert found is not None
