@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repo import checkout, guards, lane_guards, page_guards
+from tests.repo import checkout, guards, lane_guards, page_guards, threat_guards
 
 LONG_FUNCTION = "def f() -> None:\n" + "    print()\n" * guards.FUNCTION_LINES_MAX
 LONG_MODULE = "\n" * (guards.MODULE_LINES_MAX + 1)
@@ -191,6 +191,7 @@ def test_every_guard_has_an_offence() -> None:
     }
     elsewhere |= set(page_guards.GUARDS)  # test_page_guards_bite
     elsewhere |= set(lane_guards.GUARDS)  # test_lane_guards_bite
+    elsewhere |= set(threat_guards.GUARDS)  # test_threat_guards_bite
     planted = {guard for guard, _, _ in OFFENCES} | elsewhere
 
     assert planted == set(guards.GUARDS)

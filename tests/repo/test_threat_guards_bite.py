@@ -30,7 +30,7 @@ def test_the_copy_itself_is_clean(house: Path) -> None:
         ("| T19 | ", "T19 ", "the rows are not T01 to T36"),
         ("Of the 36 threats", "Of the 35 threats", "tells [('35'"),
         ("no: entries are stored", "never; entries are stored", "T28 names no test"),
-        ("no: entries are stored", "no: later | |\n| x | ", "T28 has no reason"),
+        ("no: entries are stored", "no: later |\n| x | ", "T28 has no reason"),
         ("`operator/network/test_reach.py`", "looked at", "T23 names no test"),
         (
             "`operator/network/test_reach.py`",
