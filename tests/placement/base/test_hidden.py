@@ -70,6 +70,14 @@ def test_neither_it_nor_what_holds_it_can_be_pickled(thing: object, protocol: in
         pickle.dumps(thing, protocol)
 
 
+@pytest.mark.parametrize("nothing", [Secret(), Kind(), Holder(password=Secret())])
+def test_what_holds_no_password_travels(nothing: object) -> None:
+    copied = pickle.loads(pickle.dumps(nothing))
+    assert copied == nothing
+    assert type(copied) is type(nothing)
+    assert repr(copied) == repr(nothing)
+
+
 def test_json_takes_none() -> None:
     for thing in (HIDDEN, {"password": HIDDEN}, dataclasses.asdict(Holder())):
         with pytest.raises(TypeError):

@@ -60,7 +60,7 @@ class ClientConfig:
     #: None: no connection is encrypted, and no bookie has to prove its identity.
     tls: TlsFiles | None = None
     #: The password of ledgers that are created, and opened, without another one. A log's ledgers
-    #: have no other. A ``Secret``, whatever it is given as: these settings cannot be pickled.
+    #: have no other. A ``Secret``, whatever it is given as: settings with one cannot be pickled.
     password: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:

@@ -7,13 +7,13 @@ are taken by accident:
 * ``repr``, ``str``, ``format`` and ``%s`` give ``Secret(***)``, whatever object holds it. So a log
   line, a message of an error, a figure and a traceback's locals show nothing.
 * ``pickle`` raises ``TypeError``, also for an object that holds it. So it is in no plan and in no
-  task of Spark. ``json`` takes no bytes at all.
+  task of Spark. ``json`` takes no bytes at all. An empty secret hides nothing: it is pickled.
 
 A copy is the same object. What is computed of a secret (a slice, a sum, ``decode``, ``hex``) is a
 plain value: the caller has asked for it. Memory is not wiped.
 """
 
-from typing import Final, NoReturn, Self, SupportsIndex
+from typing import Final, Self, SupportsIndex
 
 #: What is shown in the place of each secret; it does not tell how long the secret is.
 SHOWN: Final = "Secret(***)"
@@ -36,5 +36,7 @@ class Secret(bytes):
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[type[Self], tuple[()]]:
+        if not self:
+            return type(self), ()
         raise TypeError("a secret is not pickled: name the file that holds it, and read it there")
