@@ -16,7 +16,7 @@ RUNS := $(VENV)/.runs
 INSTALLED := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help install demo demo-spark java console-pictures test test-long sim flaky rotations kind test-kind interop check format lint types layers proto crds dashboards map lock bench race clean
+.PHONY: help install demo demo-spark java console-pictures test test-long sim flaky rotations kind test-kind interop check canaries format lint types layers proto crds dashboards map lock sbom bench race clean
 
 help: ## say what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ test: check ## all that a change must pass: `check`, then every slower lane
 	  trap 'kill $$beside 2>/dev/null || true; rm -f "$$told"' EXIT; \
 	  $(BIN)/pytest -m "cluster and not long"; \
 	  ended=0; wait $$beside || ended=$$?; cat "$$told"; exit $$ended
+
+canaries: $(INSTALLED) ## does any test of the fast lane let a password or a key out?
+	ZONEKEEPER_CANARIES=1 $(BIN)/pytest -n $(WORKERS) -m "not ($(SLOW))"
 
 test-long: check ## `test` with the full sweeps; hours, not minutes
 	$(BIN)/pytest -n $(WORKERS) -o faulthandler_timeout=0 -m "(contracts or fuzz or processes or crash or simulation or long) and not (cluster or spark or demo)"
@@ -124,7 +127,10 @@ dashboards: $(INSTALLED) ## write the dashboard and the alert rules again, for t
 map: $(INSTALLED) ## draw the map of components and rooms again (docs/map.md, docs/map.svg)
 	$(BIN)/python -m tests.repo.drawn.make
 
-lock: $(INSTALLED) ## resolve requirements.lock, and the parts of it that images and demo have, again from pyproject.toml
+sbom: $(INSTALLED) ## write into dist: the wheel, and the bills of materials of wheel and image (CycloneDX)
+	@$(BIN)/python -m tests.supply.make dist
+
+lock: $(INSTALLED) ## resolve requirements.lock, and the parts of it that images, demo and build have, again from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra bookie --extra operator --extra shell \
@@ -136,6 +142,9 @@ lock: $(INSTALLED) ## resolve requirements.lock, and the parts of it that images
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra bookie --extra shell --group editable \
 	  --constraint requirements.lock --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements.demo.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group build \
+	  --constraint requirements.lock --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --output-file requirements.build.lock
 
 bench: $(INSTALLED) ## print the figures of every benchmark
 	@for file in benchmarks/*.py; do name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "benchmarks.$$name"; done

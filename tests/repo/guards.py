@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.repo import lane_guards, page_guards, parsed
+from tests.repo import lane_guards, page_guards, parsed, threat_guards
 
 #: From the top of the house to the bottom; a folder appears with its first code.
 COMPONENTS = (
@@ -216,13 +216,13 @@ def text_only(root: Path) -> list[str]:
 
 
 #: Each pins a part of what requirements.lock pins.
-PARTIAL_LOCKS = ("requirements.image.lock", "requirements.demo.lock")
+PARTIAL_LOCKS = ("requirements.image.lock", "requirements.demo.lock", "requirements.build.lock")
 
 
 def lock_is_whole(root: Path) -> list[str]:
     """Every dependency is pinned with a hash, and no lock names a place to fetch from.
 
-    What the image and the demo have are parts of all that is pinned.
+    What the image, the demo and the build have are parts of all that is pinned.
     """
     offences = []
     locks = {name: _pins(root / name) for name in ("requirements.lock", *PARTIAL_LOCKS)}
@@ -460,6 +460,7 @@ GUARDS: tuple[Guard, ...] = (
     command_lines_have_rooms,
     *page_guards.GUARDS,
     *lane_guards.GUARDS,
+    *threat_guards.GUARDS,
     pages_exist,
     scenarios_have_one_numbering,
 )

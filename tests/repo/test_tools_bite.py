@@ -14,6 +14,19 @@ from tests.support.checkout_root import ROOT
 PURE = "placement/zonekeeper/placement/base/planted.py"
 MODULE = '"""A planted offence."""\n\n'
 
+#: What reads or runs more than it was given, with the number of ruff's rule (of bandit's kind).
+BANNED = {
+    "import pickle\n\nx = pickle.loads(b'')\n": 301,
+    "import marshal\n\nx = marshal.loads(b'')\n": 302,
+    "x = eval('1')\n": 307,
+    "exec('x = 1')\n": 102,
+    "import yaml\n\nx = yaml.load('', yaml.Loader)\n": 506,
+    "import subprocess\n\nsubprocess.run('ls', shell=True, check=True)\n": 602,
+    "import os\n\nos.system('ls')\n": 605,
+    "import tarfile\n\ntarfile.open('x').extractall('y')\n": 202,
+    "import hashlib\n\nx = hashlib.md5(b'')\n": 324,
+}
+
 # The editable install would show import-linter the real folders beside the copied ones.
 LINT_IMPORTS = """
 import sys
@@ -159,6 +172,7 @@ def test_layers_catch_a_cycle(house: Path) -> None:
         ("try:\n    x = 1\nexcept Exception:\n    x = 2\n", "BLE001"),
         ("def f(a, b, c, d, e, g, h):\n    return a\n", "PLR0913"),
         ("print('x')\n", "T201"),
+        *((text, f"S{number}") for text, number in BANNED.items()),
     ],
 )
 def test_ruff_catches(house: Path, text: str, rule: str) -> None:

@@ -1,7 +1,7 @@
 """What a Dockerfile makes, made without Docker: its first stage, line by line, in a folder.
 
-The installing is the Dockerfile's own. Two things differ: the folder stands in the place of
-``/opt/zonekeeper``, and the wheel is built with what is pinned here, not with the newest there is.
+The installing is the Dockerfile's own. Only the folders differ: they stand in the places of
+``/opt/zonekeeper``, of ``/opt/build`` and of ``/wheels``. pip is that of this environment.
 """
 
 import re
@@ -16,6 +16,8 @@ from tests.support.checkout_root import ROOT
 PLACE = "/opt/zonekeeper"
 #: The image of all but Spark, and that of Spark.
 ONE, SPARK = "Dockerfile", "Dockerfile.spark"
+#: Where the image's first stage has what builds the wheel.
+BUILD_PLACE = "/opt/build"
 
 
 def dockerfile(name: str = ONE) -> str:
@@ -41,11 +43,11 @@ def environment(name: str = ONE) -> dict[str, str]:
 def made(folder: Path, name: str = ONE) -> Path:
     """Do what the first stage does; give what stands for ``/opt/zonekeeper``."""
     source, target, wheels = checkout.copy_to(folder / "source"), folder / "opt", folder / "w"
-    pip = [sys.executable, "-m", "pip"]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     for step in build_steps(name):
-        here = step.replace(PLACE, str(target)).replace("/wheels", str(wheels))
+        here = step.replace(PLACE, str(target)).replace(BUILD_PLACE, str(folder / "build"))
+        here = here.replace("/wheels", str(wheels))
         here = re.sub(r"(^|&& )python ", rf"\1{sys.executable} ", here)
         here = re.sub(r"(^|&& )pip ", rf"\1{' '.join(pip)} ", here).replace("--no-cache-dir ", "")
-        here = here.replace(" wheel ", " wheel --no-build-isolation ")
         subprocess.run(["bash", "-euc", here], cwd=source, check=True)
     return target

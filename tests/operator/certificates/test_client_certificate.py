@@ -19,6 +19,7 @@ from zonekeeper.operator.certificates.client_certificate import (
 from zonekeeper.operator.commands import commands
 from zonekeeper.operator.kubernetes.api import SECRETS, ObjectKind
 from zonekeeper.placement.base import units
+from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.identity.principals import Role
@@ -110,7 +111,7 @@ def test_one_place_must_be_named(where: list[str]) -> None:
 
 def test_the_kind_of_its_secret_is_that_of_tls() -> None:
     files = client_certificate.IssuedFiles(
-        certificate=b"c", key=b"k", authorities=b"a", not_after_ms=0
+        certificate=b"c", key=Secret(b"k"), authorities=b"a", not_after_ms=0
     )
     made = client_certificate.secret(files, WANTED, "app")
     assert made["type"] == "kubernetes.io/tls"

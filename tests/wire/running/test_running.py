@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -53,6 +54,22 @@ async def test_a_life_that_comes_up_turns_round_at_once() -> None:
     await running.run(life, stop_limit_s=LIMIT_S)
 
     assert turned == ["closed"]
+
+
+async def test_a_process_that_serves_leaves_no_core() -> None:
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    seen: list[tuple[int, int]] = []
+
+    async def life(_: StopRequest) -> None:
+        seen.append(resource.getrlimit(resource.RLIMIT_CORE))
+
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+        await running.run(life, stop_limit_s=LIMIT_S)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+
+    assert seen == [(0, before[1])]
 
 
 async def test_a_life_may_end_by_itself() -> None:

@@ -291,7 +291,14 @@ class RealFileSystem:
 
     def _open(self, name: str, flags: int) -> RealFile:
         check_name(name)
-        descriptor = os.open(name, flags | os.O_CLOEXEC, mode=0o640, dir_fd=self._directory)
+        # A link in the folder leads out of it: to a file that is none of ours, or nobody's yet.
+        flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            descriptor = os.open(name, flags, mode=0o640, dir_fd=self._directory)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                error.strerror = f"{name} is a symbolic link, and only plain files are opened"
+            raise
         return RealFile(name, descriptor, is_direct=bool(flags & os.O_DIRECT))
 
     def names(self) -> list[str]:
@@ -301,11 +308,13 @@ class RealFileSystem:
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, in one step; a file that had that name is replaced."""
+        check_name(old)
         check_name(new)
         os.rename(old, new, src_dir_fd=self._directory, dst_dir_fd=self._directory)
 
     def remove(self, name: str) -> None:
         """Remove a name."""
+        check_name(name)
         os.unlink(name, dir_fd=self._directory)
 
     def sync_names(self) -> None:

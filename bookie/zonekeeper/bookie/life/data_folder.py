@@ -69,7 +69,8 @@ def held(path: Path, *, capacity_bytes: int | None = None) -> Iterator[RealFileS
         files = RealFileSystem(path, capacity_bytes=capacity_bytes)
     try:
         with explained(f"{path} cannot be written"):
-            lock = os.open(path / identity.LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            lock = os.open(path / identity.LOCK_NAME, flags, 0o640)
         try:
             _take(lock, path)
             yield files

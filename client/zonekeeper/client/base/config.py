@@ -13,6 +13,7 @@ from typing import Final
 from zonekeeper.client.base import arguments
 from zonekeeper.client.base.ways import BookieWay
 from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.wire.contract.links import LinkSettings
 from zonekeeper.wire.grpc.tls import TlsFiles
@@ -59,7 +60,7 @@ class ClientConfig:
     #: None: no connection is encrypted, and no bookie has to prove its identity.
     tls: TlsFiles | None = None
     #: The password of ledgers that are created, and opened, without another one. A log's ledgers
-    #: have no other.
+    #: have no other. A ``Secret``, whatever it is given as: settings with one cannot be pickled.
     password: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +72,7 @@ class ClientConfig:
         arguments.check_kind("store", self.store, Timeouts)
         arguments.check_kind("tls", self.tls, TlsFiles, NoneType)
         arguments.check_password(self.password)
+        object.__setattr__(self, "password", Secret(self.password))
 
 
 def own_zone(config: ClientConfig) -> ZoneName | None:

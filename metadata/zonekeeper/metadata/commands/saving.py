@@ -37,6 +37,7 @@ from zonekeeper.metadata.saving.importing import Imported
 from zonekeeper.metadata.saving.rebuilding import RebuildVerdict, Rebuilt
 from zonekeeper.metadata.saving.rebuilding_writing import Given, HintsFile
 from zonekeeper.metadata.store import errors
+from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.placement.zones.gate import Person
 
 #: The name in the timeline for what these commands do.
@@ -214,7 +215,8 @@ def rebuild_command(  # noqa: PLR0913 each is an option of the command
     Exit code 0: all ledgers are sure, 1: some are not, or it did not work.
     """
     with exits.reported():
-        tried = (b"", *(Path(passwords).read_bytes().splitlines() if passwords else ()))
+        lines = Path(passwords).read_bytes().splitlines() if passwords else ()
+        tried = tuple(map(Secret, (b"", *lines)))
         with importing.refused_unless_whole():
             given = rebuilding_writing.check([_hints_in(Path(file)) for file in hints])
         if do_write and not yes:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId
 from zonekeeper.placement.base.troubles import Trouble
 
@@ -56,7 +57,7 @@ class LedgerMetadata:
     ack_quorum: int
     fragments: tuple[Fragment, ...]
     digest: Digest
-    #: Never shown: a log line or an error may hold a ledger's metadata.
+    #: A ``Secret``, whatever it is given as: a log line or an error may hold a ledger's metadata.
     password: bytes = dataclasses.field(repr=False)
     state: LedgerState = LedgerState.OPEN
     #: The last entry and the number of payload bytes of a closed ledger; no other has them.
@@ -70,6 +71,7 @@ class LedgerMetadata:
     create_token: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "password", Secret(self.password))
         if problem := _problem(self):
             raise ValueError(problem)
 

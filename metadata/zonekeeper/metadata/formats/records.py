@@ -9,6 +9,7 @@ kept when it writes the record again, so that an older program does not undo a n
 """
 
 import json
+import math
 from collections.abc import Container, Mapping
 from typing import Final
 
@@ -20,6 +21,7 @@ FORMAT: Final = 1
 #: The earliest format that is read.
 FORMAT_MIN: Final = 1
 _FORMAT: Final = "format"
+_NUMBER_SHOWN_MAX: Final = 20
 _INSTANCE: Final = "instance"
 
 
@@ -63,7 +65,10 @@ def parse_object(raw: bytes) -> dict[str, Plain]:
     check_size(raw, "a record")
     try:
         data = json.loads(
-            raw.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant
+            raw.decode("utf-8"),
+            object_pairs_hook=_distinct,
+            parse_constant=_no_constant,
+            parse_float=_finite,
         )
         if b"\\u" in raw:
             json.dumps(data, ensure_ascii=False).encode()
@@ -78,6 +83,14 @@ def _distinct(pairs: list[tuple[str, Plain]]) -> dict[str, Plain]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise MalformedError(Flaw.DUPLICATE, "a key stands twice in a JSON object")
+    return found
+
+
+def _finite(text: str) -> Plain:
+    """Read a fraction; ``1e999`` would be read as a number that JSON cannot write."""
+    found = float(text)
+    if math.isinf(found):
+        raise MalformedError(Flaw.BAD_NUMBER, f"{text[:_NUMBER_SHOWN_MAX]} is no number")
     return found
 
 

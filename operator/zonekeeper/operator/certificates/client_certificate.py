@@ -15,6 +15,7 @@ from zonekeeper.operator.certificates.subjects import Subject
 from zonekeeper.operator.cluster import tls_parts
 from zonekeeper.operator.kubernetes.api import SECRETS, Json, Kubernetes
 from zonekeeper.placement.base import units
+from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.identity import principals
 from zonekeeper.wire.identity.principals import Role
@@ -39,7 +40,7 @@ class IssuedFiles:
     """The contents of the three files; there is no text of it, because it has a key."""
 
     certificate: bytes
-    key: bytes
+    key: Secret
     authorities: bytes
     not_after_ms: int
 

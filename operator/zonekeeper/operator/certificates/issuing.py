@@ -103,7 +103,7 @@ class Issuer:
         # An apply that left the key out would take it away.
         item = await self._same(step.name, step.seen, resource)
         kept = (tls_parts.CERTIFICATE, tls_parts.KEY)
-        values = {key: secret_data.value(item, key) for key in kept}
+        values: dict[str, bytes] = {key: secret_data.value(item, key) for key in kept}
         values[tls_parts.AUTHORITIES] = secret_data.bundle(step.trusted)
         await self._write(secret_data.leaf(step.name, resource, step.seen, values), step.seen)
 

@@ -18,6 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from zonekeeper.operator.certificates.renewing import Validity
 from zonekeeper.operator.certificates.sights import SeenCertificate
 from zonekeeper.operator.certificates.subjects import Subject
+from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.placement.base.troubles import Refusal
 
 #: What a common name may have; the whole name stands in the URI.
@@ -91,7 +92,7 @@ def names(certificate: bytes) -> tuple[frozenset[str], frozenset[str]]:
     )
 
 
-def made_authority(cluster: str, validity: Validity) -> tuple[bytes, bytes]:
+def made_authority(cluster: str, validity: Validity) -> tuple[bytes, Secret]:
     """Make an authority: its certificate and its key.
 
     Each has a name of its own: of two with one name, a process could take the wrong one to check a
@@ -113,7 +114,7 @@ def made_authority(cluster: str, validity: Validity) -> tuple[bytes, bytes]:
 
 def issued(
     subject: Subject, authority: bytes, authority_key: bytes, validity: Validity
-) -> tuple[bytes, bytes]:
+) -> tuple[bytes, Secret]:
     """Sign a new key: give the certificate and the key; raises ``UnusableAuthorityError``."""
     if not (is_authority(authority) and belongs(authority_key, authority)):
         raise UnusableAuthorityError("the Secret of the authority has no key that can sign")
@@ -211,9 +212,11 @@ def _certificate_pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> Secret:
+    return Secret(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
     )

@@ -17,6 +17,7 @@ from zonekeeper.operator.kubernetes.api import (
     SECRETS,
     Json,
 )
+from zonekeeper.placement.base.hidden import Secret
 
 COMING_CERTIFICATE: Final = "coming.crt"
 COMING_KEY: Final = "coming.key"
@@ -30,16 +31,16 @@ _TLS: Final = "kubernetes.io/tls"
 _VALUE_MAX: Final = 1 << 20
 
 
-def value(item: Json, key: str) -> bytes:
+def value(item: Json, key: str) -> Secret:
     """Read a value; empty: it is not there, or cannot be read."""
     data = item.get("data")
     text = data.get(key) if isinstance(data, dict) else None
     if not isinstance(text, str) or len(text) > 2 * _VALUE_MAX:
-        return b""
+        return Secret()
     try:
-        return base64.b64decode(text, validate=True)
+        return Secret(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError):
-        return b""
+        return Secret()
 
 
 def state(item: Json, resource: Json) -> SecretState:

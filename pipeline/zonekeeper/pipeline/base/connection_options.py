@@ -15,6 +15,7 @@ from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
 from zonekeeper.metadata.stores.settings import METADATA
 from zonekeeper.pipeline.base.option_texts import OptionTexts
+from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.placement.base.settings import Setting
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.grpc.tls import TlsFiles
@@ -75,9 +76,9 @@ class ConnectionOptions:
         """Read the files on this machine, and give a client's settings."""
         return ClientConfig(zone=self.zone, tls=readable(self.tls), password=self._password())
 
-    def _password(self) -> bytes:
+    def _password(self) -> Secret:
         if self.password_file is None:
-            return b""
+            return Secret()
         try:
             with Path(self.password_file).open("rb") as file:
                 found = file.read(PASSWORD_BYTES_MAX + 1)
@@ -90,7 +91,7 @@ class ConnectionOptions:
                 f"passwordFile: {self.password_file} is {size}: for ledgers without a password "
                 "leave the option out"
             )
-        return found
+        return Secret(found)
 
 
 def readable(files: TlsFiles | None) -> TlsFiles | None:

@@ -29,6 +29,8 @@ PROBLEMS_SHOWN_MAX: Final = 100
 LATER: Final[Mapping[str, bool]] = MappingProxyType({"later": True})
 
 _SHOWN_MAX: Final = 60
+#: The longest path that a message shows.
+_PATH_MAX: Final = 300
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 DNS_LABEL_RULE: Final = "must be a DNS label: lower case letters, digits and -, at most 63"
 
@@ -43,7 +45,9 @@ class Problem:
     fix: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.value}: {self.rule}; {self.fix}"
+        # A path has names of maps, which a person may have chosen.
+        path = self.path if self.path.isprintable() else json.dumps(self.path)[1:-1]
+        return f"{_clipped(path, _PATH_MAX)}: {self.value}: {self.rule}; {self.fix}"
 
 
 class InvalidFieldsError(Refusal, ValueError):
@@ -67,8 +71,8 @@ def shown(value: object) -> str:
     return _clipped(text)
 
 
-def _clipped(text: str) -> str:
-    return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 3] + "..."
+def _clipped(text: str, most: int = _SHOWN_MAX) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def refuse(path: str, value: object, rule: str, fix: str) -> InvalidFieldsError:

@@ -13,6 +13,7 @@ from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules_data import ENSEMBLE_MAX
 
@@ -34,16 +35,16 @@ _QUORUMS_PARTS: Final = 3
 _DIGITS_MAX: Final = 9
 
 
-def password(file: Path | None) -> bytes:
+def password(file: Path | None) -> Secret:
     """Give a ledger's password: from a file, without its last newline, or from the environment."""
     if file is None:
-        return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
+        return Secret(os.environb.get(PASSWORD_VARIABLE.encode(), b""))
     found = file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
     if not found:
         raise RefusedCommand(
             f"{file} is empty: for a ledger without a password give no --password-file"
         )
-    return found
+    return Secret(found)
 
 
 def password_tried(file: Path | None) -> str:

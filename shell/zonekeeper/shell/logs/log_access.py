@@ -19,6 +19,7 @@ from zonekeeper.log.base.errors import LogTrimmed
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.logs.log_cursors import NoCursorError
 from zonekeeper.metadata.logs.logs import NoLogError
+from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.shell.commands import ledger_options
 from zonekeeper.shell.logs import noting
 from zonekeeper.shell.reaching import connecting, reaching
@@ -39,7 +40,7 @@ class LogAccess:
 
     tls: TlsFiles | None = None
     password_file: Path | None = None
-    password: bytes = field(default=b"", repr=False)
+    password: Secret = field(default=Secret(), repr=False)
 
 
 def with_access(command: Callable[..., None]) -> Callable[..., None]:

@@ -18,13 +18,11 @@ import struct
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import ClassVar, Final, NewType, assert_never
+from typing import ClassVar, Final, assert_never
 
 from zonekeeper.placement.base.digests import Digest
+from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.wire.formats import checksums
-
-#: The proof of a writer's right to a ledger; ``MASTER_KEY_BYTES`` long.
-MasterKey = NewType("MasterKey", bytes)
 
 MASTER_KEY_BYTES: Final = 20
 
@@ -36,6 +34,12 @@ _value: Final = checksums.value
 _extend: Final = checksums.extend
 _U32: Final = struct.Struct(">I")
 _U64: Final = struct.Struct(">Q")
+
+
+class MasterKey(Secret):
+    """The proof of a writer's right to a ledger; ``MASTER_KEY_BYTES`` long."""
+
+    __slots__ = ()
 
 
 def master_key(password: bytes) -> MasterKey:
@@ -80,7 +84,7 @@ class _Hmac(Digester):
     size_bytes = 20
 
     def __init__(self, password: bytes) -> None:
-        self._key = _sha1(b"mac" + password)
+        self._key = Secret(_sha1(b"mac" + password))
 
     def digest(self, head: bytes, payload: bytes) -> bytes:
         return hmac.digest(self._key, head + payload, "sha1")

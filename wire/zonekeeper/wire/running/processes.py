@@ -4,6 +4,7 @@ A signal becomes a call in the event loop. A trouble becomes one line that says 
 """
 
 import asyncio
+import resource
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,16 @@ from typing import Final
 from zonekeeper.placement.base.troubles import Refusal
 
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def leave_no_core() -> None:
+    """Let a crash of this process write no core file: its memory has passwords and private keys.
+
+    Where the kernel gives cores to a program (``core_pattern`` begins with ``|``), it asks no limit
+    of ours; that program is the machine's.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))
 
 
 @contextmanager

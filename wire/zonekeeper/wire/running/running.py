@@ -95,6 +95,7 @@ async def run(
     ``words`` gives the message for a trouble; without it, the message is the trouble's own. The
     message is also left in the file ``last_words_in``.
     """
+    processes.leave_no_core()
     stop = StopRequest(stop_limit_s)
     try:
         async with asyncio.TaskGroup() as tasks:
