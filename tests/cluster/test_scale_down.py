@@ -99,7 +99,7 @@ def test_nine_bookies_become_six_under_writes_and_a_number_that_is_raised_again_
     clusters.apply("log", policy=POLICY, update={"bake": "0s"}, storage=storage)
     clusters.wait_for_ready("log")
     clusters.wait("log", "RepairReady", "True")
-    before, scaled, first = uids(clusters), Scaled(clusters, store), Writing(clusters.uri)
+    before, scaled, first = uids(clusters), Scaled(clusters, store), Writing(clusters)
     everything = {*before}
 
     def is_ordered() -> bool:
@@ -115,7 +115,7 @@ def test_nine_bookies_become_six_under_writes_and_a_number_that_is_raised_again_
     assert (scaled.cookies(), scaled.claims()) == (everything, everything)
     assert uids(clusters) == before, "nothing was restarted"
 
-    second = Writing(clusters.uri)
+    second = Writing(clusters)
     scaled.to(2)
     asyncio.run(until(second, scaled.is_over))
 

@@ -16,7 +16,6 @@ from kazoo.client import KazooClient
 from tests.cluster.installation import SYSTEM, ZONES, Clusters, acting_pod
 from tests.cluster.lab import STORAGE_CLASS, Lab
 from tests.cluster.test_roll import SOON, payload, uids
-from zonekeeper.client.api import client as clients
 from zonekeeper.placement.base.ids import LedgerId
 
 pytestmark = pytest.mark.cluster
@@ -28,10 +27,10 @@ LOST: Final = "log-b-1"
 LEDGERS, ENTRIES = 12, 20
 
 
-async def write(uri: str) -> list[LedgerId]:
+async def write(clusters: Clusters) -> list[LedgerId]:
     """Write ledgers, so many that each bookie has entries."""
     written = []
-    async with clients.connect(uri) as client:
+    async with clusters.client() as client:
         for _ in range(LEDGERS):
             async with client.create() as writer:
                 for entry in range(ENTRIES):
@@ -40,10 +39,10 @@ async def write(uri: str) -> list[LedgerId]:
     return written
 
 
-async def members(uri: str, ledgers: list[LedgerId]) -> set[str]:
+async def members(clusters: Clusters, ledgers: list[LedgerId]) -> set[str]:
     """Read every entry, and name the bookies that the ledgers name."""
     found = set[str]()
-    async with clients.connect(uri) as client:
+    async with clusters.client() as client:
         for ledger in ledgers:
             reader = await client.open(ledger)
             entries = [bytes(entry.payload) async for entry in reader.read_entries()]
@@ -146,8 +145,8 @@ def test_nine_volumes_grow_around_their_pods_and_a_lost_one_is_recovered(
     assert not [one for one in kept if "statefulSet" in (one.get("data") or {})]
 
     # A claim is deleted under a running bookie, and then its pod.
-    written = asyncio.run(write(clusters.uri))
-    assert LOST in asyncio.run(members(clusters.uri, written))
+    written = asyncio.run(write(clusters))
+    assert LOST in asyncio.run(members(clusters, written))
     cookie = f"/{clusters.space}/ledgers/cookies/{LOST}"
     first = store.exists(cookie).czxid
     for kind, name in (("pvc", f"data-{LOST}"), ("pod", LOST)):
@@ -158,6 +157,6 @@ def test_nine_volumes_grow_around_their_pods_and_a_lost_one_is_recovered(
     clusters.wait("log", "VolumesReady", "True")
     clusters.wait_for_ready("log")
     assert store.exists(cookie).czxid != first, "it is a new bookie"
-    assert LOST not in asyncio.run(members(clusters.uri, written))
+    assert LOST not in asyncio.run(members(clusters, written))
     assert [name for name, uid in uids(clusters).items() if uid != pods[name]] == [LOST]
     clusters.delete("log")

@@ -6,7 +6,8 @@ import pytest
 
 from tests.operator.resources import resource
 from zonekeeper.operator.cluster import desired, owned_objects
-from zonekeeper.operator.cluster.desired import Desired, OnDelete, RefusedResource
+from zonekeeper.operator.cluster.choices import OnDelete
+from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import Json
 
 

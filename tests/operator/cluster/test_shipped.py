@@ -12,12 +12,7 @@ from tests.operator.resources import clock, resource
 from tests.operator.volumes.volume_world import VolumeWorld
 from tests.operator.worlds import World
 from tests.support.checkout_root import ROOT
-from zonekeeper.operator.cluster import (
-    crd,
-    desired,
-    owned_objects,
-    quantities,
-)
+from zonekeeper.operator.cluster import crd, desired, owned_objects
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.commands import commands
 from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, OWNED, STATEFUL_SETS, Json, ObjectKind
@@ -26,7 +21,7 @@ from zonekeeper.operator.lead.keeping_lease import LeaseClocks
 from zonekeeper.operator.lead.leading import ActingRight
 from zonekeeper.operator.lead.lease_objects import LeasePlace
 from zonekeeper.operator.run import standing_by
-from zonekeeper.operator.shapes import schemas
+from zonekeeper.operator.shapes import quantities, schemas
 from zonekeeper.placement.base import fields
 from zonekeeper.placement.policy import rules_data
 from zonekeeper.placement.policy.rules import Policy

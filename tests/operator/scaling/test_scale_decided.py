@@ -92,12 +92,12 @@ async def test_the_claim_goes_once_nothing_of_the_bookie_is_left_and_it_is_prove
         ({GONE: ORDER}, {GONE}, False),
         ({GONE: replace(EMPTIED, taken_back=WORD)}, {GONE}, False),
         ({GONE: replace(EMPTIED, kind=OrderKind.DRAIN)}, {GONE}, False),
-        ({GONE: None}, {GONE}, False),
+        ({GONE: "a newer version wrote it"}, {GONE}, False),
         ({}, {GONE}, False),
     ],
 )
 async def test_a_bookie_stops_once_its_order_says_emptied_and_a_listing_of_ours_says_so_too(
-    orders: Mapping[BookieId, BookieOrder | None], empty: set[BookieId], *, may_stop: bool
+    orders: Mapping[BookieId, BookieOrder | str], empty: set[BookieId], *, may_stop: bool
 ) -> None:
     sight = await removed()
     root = replace(sight.root, orders=orders, locations={**sight.root.locations, GONE: None})

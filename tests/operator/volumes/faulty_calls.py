@@ -50,6 +50,12 @@ class FaultyKubernetes(Kubernetes):
     async def apply(self, kind: ObjectKind, body: Json, *, subresource: str = "") -> None:
         await self._change(lambda: self._behind.apply(kind, body, subresource=subresource))
 
+    async def edit(self, kind: ObjectKind, seen: Json, changes: Json) -> None:
+        await self._change(lambda: self._behind.edit(kind, seen, changes))
+
+    async def log(self, namespace: str, pod: str, *, lines: int) -> str | None:
+        return await self._behind.log(namespace, pod, lines=lines)
+
     async def release(self, kind: ObjectKind, seen: Json) -> None:
         await self._change(lambda: self._behind.release(kind, seen))
 

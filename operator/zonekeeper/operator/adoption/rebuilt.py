@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.operator.cluster import desired, owned_objects, repair_objects, tls_parts
+from zonekeeper.operator.cluster import choices, desired, owned_objects, repair_objects, tls_parts
 from zonekeeper.operator.kubernetes.api import (
     ADOPT,
     BOOKIE_CLUSTERS,
@@ -153,7 +153,7 @@ def _spec(name: str, standing: StandingObjects) -> Json:
     if seam.LISTEN_SOCKET in template.variables:
         spec["socketLane"] = True
     if "runAsUser" not in (template.spec.get("securityContext") or {}):
-        spec["podUser"] = desired.PodUser.PLATFORM.value
+        spec["podUser"] = choices.PodUser.PLATFORM.value
     if chosen := config.chosen({n: v.get("value", "") for n, v in template.variables.items()}):
         spec["config"] = chosen
     return spec

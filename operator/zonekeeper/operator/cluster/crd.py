@@ -10,9 +10,10 @@ whether they hold something.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
-from zonekeeper.operator.cluster import amounts, crd_rules, desired, store_access
+from zonekeeper.operator.cluster import crd_rules, desired, store_access
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.operator.shapes import (
+    amounts,
     config,
     forbidden,
     images,

@@ -5,7 +5,6 @@ reads all fields again for two reasons: the schema may be older than the operato
 cannot state rules between fields or judge placement. A refusal of placement is passed on unchanged.
 """
 
-import enum
 import itertools
 import re
 from collections.abc import Iterator, Mapping
@@ -14,11 +13,12 @@ from typing import Final
 
 from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
-from zonekeeper.operator.cluster import amounts, security_rules, sizing, store_access
+from zonekeeper.operator.cluster import security_rules, sizing, store_access
+from zonekeeper.operator.cluster.choices import LostVolume, OnDelete, OnScaleDown, PodUser
 from zonekeeper.operator.cluster.security_rules import NetworkRules, TlsRules
 from zonekeeper.operator.cluster.store_access import StoreAccess
 from zonekeeper.operator.kubernetes.api import Json
-from zonekeeper.operator.shapes import config, forbidden, images, names, pods, volumes
+from zonekeeper.operator.shapes import amounts, config, forbidden, images, names, pods, volumes
 from zonekeeper.operator.shapes.pods import PodFields
 from zonekeeper.operator.shapes.volumes import Volume
 from zonekeeper.placement.base import fields, units
@@ -46,40 +46,6 @@ CLUSTER_NAME_RULE: Final = (
     f"must begin with a letter and have at most {CLUSTER_NAME_MAX} characters and no dot, so that "
     "names of Services and pods can be made of it"
 )
-
-
-class OnDelete(enum.StrEnum):
-    """Do volumes and metadata stay when the resource is deleted?"""
-
-    RETAIN = "Retain"
-    DELETE = "Delete"
-
-
-class OnScaleDown(enum.StrEnum):
-    """Does the volume of a bookie that was removed stay?"""
-
-    RETAIN = "Retain"
-    DELETE = "Delete"
-
-
-class LostVolume(enum.StrEnum):
-    """What is done about a bookie whose volume is lost?"""
-
-    #: It is told, with the ways that there are.
-    TELL = "Tell"
-    #: Its copies are made elsewhere, and a new bookie takes its place.
-    RECOVER = "Recover"
-    #: It gets the empty disk, and starts in limbo until its copies are back.
-    REFILL = "Refill"
-
-
-class PodUser(enum.StrEnum):
-    """As which user do the processes in the pods run?"""
-
-    #: As one that is always the same.
-    FIXED = "Fixed"
-    #: The platform chooses one for each namespace, as OpenShift does, and refuses another.
-    PLATFORM = "Platform"
 
 
 #: The plain fields of ``spec``, by name; the schema is made from the same table.

@@ -11,8 +11,8 @@ difference that is none would cost an apply in each turn, so quantities are comp
 from collections.abc import Iterator
 from typing import Any
 
-from zonekeeper.operator.cluster import quantities
 from zonekeeper.operator.kubernetes.api import Json
+from zonekeeper.operator.shapes import quantities
 
 
 def holds(wanted: Json, found: Json) -> bool:

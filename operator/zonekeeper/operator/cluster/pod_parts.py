@@ -7,7 +7,8 @@ token. Labels, probes and variables are written in one way.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from zonekeeper.operator.cluster.desired import Desired, PodUser
+from zonekeeper.operator.cluster.choices import PodUser
+from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.kubernetes.api import CLUSTER_LABEL, Json
 from zonekeeper.operator.shapes.pods import PodFields
 from zonekeeper.wire.running import seam

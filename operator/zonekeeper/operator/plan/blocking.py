@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from zonekeeper.operator.certificates import subjects
-from zonekeeper.operator.cluster import owned_objects, quantities, tls_parts
+from zonekeeper.operator.cluster import owned_objects, tls_parts
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.cluster.owned_objects import controller_of
 from zonekeeper.operator.kubernetes.api import ADOPT, Json, ObjectKind
 from zonekeeper.operator.plan import conditions, ownership, taking
 from zonekeeper.operator.plan.scaling import accepting, leaving
-from zonekeeper.operator.shapes import images, volumes
+from zonekeeper.operator.shapes import images, quantities, volumes
 from zonekeeper.operator.shapes.tls import TlsMode
 from zonekeeper.operator.sight import holdings, naming
 from zonekeeper.operator.sight.observed import Observed

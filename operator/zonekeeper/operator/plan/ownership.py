@@ -11,9 +11,10 @@ the same root, up or down. So two rules hold:
 A turn that builds notes the instance in the status. From then on no bookie is a stranger.
 """
 
-from zonekeeper.operator.cluster import desired, owned_objects, quantities
+from zonekeeper.operator.cluster import desired, owned_objects
 from zonekeeper.operator.kubernetes.api import ADOPT
 from zonekeeper.operator.roots import roots
+from zonekeeper.operator.shapes import quantities
 from zonekeeper.operator.sight.observed import Observed, VolumeClaim
 from zonekeeper.placement.base.ids import BookieId
 

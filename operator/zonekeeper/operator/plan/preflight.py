@@ -10,12 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.operator.cluster import crd, desired, drift, owned_objects
-from zonekeeper.operator.cluster.desired import (
-    Desired,
-    OnScaleDown,
-    RefusedResource,
-    UpdateRules,
-)
+from zonekeeper.operator.cluster.choices import OnScaleDown
+from zonekeeper.operator.cluster.desired import Desired, RefusedResource, UpdateRules
 from zonekeeper.operator.cluster.owned_objects import APPLIED, TEMPLATE
 from zonekeeper.operator.kubernetes.api import CLAIMS, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import ownership, planning, taking

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from zonekeeper.operator.cluster.desired import OnScaleDown
+from zonekeeper.operator.cluster.choices import OnScaleDown
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.plan.preflight import ObjectChange, ResourcePreflight, StepAhead
 from zonekeeper.operator.roll.last_copies import StepPrice

@@ -17,7 +17,7 @@ changes with it, so no pod is made anew. What differs after that is the roll's, 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from zonekeeper.operator.cluster import desired, owned_objects, quantities, tls_parts
+from zonekeeper.operator.cluster import desired, owned_objects, tls_parts
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.kubernetes.api import (
     ADOPT,
@@ -33,6 +33,7 @@ from zonekeeper.operator.plan.plans import Action, Adopt, RemoveObject
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled
 from zonekeeper.operator.roots import roots
+from zonekeeper.operator.shapes import quantities
 from zonekeeper.operator.sight import naming
 from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.wire.running import seam

@@ -9,8 +9,9 @@ from typing import Final
 
 from zonekeeper.operator.certificates import reading, renewing
 from zonekeeper.operator.certificates.sights import CertificateSight
-from zonekeeper.operator.cluster import kept_set, kept_spec, owned_objects, quantities
-from zonekeeper.operator.cluster.desired import Desired, LostVolume, RefusedResource
+from zonekeeper.operator.cluster import kept_set, kept_spec, owned_objects
+from zonekeeper.operator.cluster.choices import LostVolume
+from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import (
     CLAIMS,
     CLUSTER_LABEL,
@@ -37,6 +38,7 @@ from zonekeeper.operator.roots.roots import RootFound, Roots
 from zonekeeper.operator.run import holdings_reading, store_credentials
 from zonekeeper.operator.run.holdings_reading import HoldingsQuestion, answered
 from zonekeeper.operator.run.store_credentials import NoCredentialsError
+from zonekeeper.operator.shapes import quantities
 from zonekeeper.operator.sight import (
     formats_pod,
     holdings,

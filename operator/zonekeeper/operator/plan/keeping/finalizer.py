@@ -9,7 +9,7 @@ While a StatefulSet is made again it stands in any case, because its pods would 
 """
 
 from zonekeeper.operator.cluster import desired
-from zonekeeper.operator.cluster.desired import OnDelete
+from zonekeeper.operator.cluster.choices import OnDelete
 from zonekeeper.operator.plan.keeping import legality
 from zonekeeper.operator.plan.plans import Hold, Release
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled

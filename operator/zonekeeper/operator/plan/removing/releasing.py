@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from zonekeeper.operator.cluster import desired, kept_spec
-from zonekeeper.operator.cluster.desired import OnDelete
+from zonekeeper.operator.cluster.choices import OnDelete
 from zonekeeper.operator.kubernetes.api import INSTANCE_LABEL
 from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.operator.plan.plans import Release

@@ -5,7 +5,7 @@ root stay.
 """
 
 from zonekeeper.operator.cluster import desired
-from zonekeeper.operator.cluster.desired import OnDelete
+from zonekeeper.operator.cluster.choices import OnDelete
 from zonekeeper.operator.plan.plans import Release
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled
 

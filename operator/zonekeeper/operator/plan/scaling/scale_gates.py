@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import Final
 
 from zonekeeper.metadata.formats.service_info import PublishedRoom
-from zonekeeper.operator.cluster import quantities
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.plan.scaling import leaving
 from zonekeeper.operator.roll import gating, order
@@ -20,6 +19,7 @@ from zonekeeper.operator.roll.gates import RollGate
 from zonekeeper.operator.roll.gating import RollGround
 from zonekeeper.operator.roll.order import Step, ZoneSet
 from zonekeeper.operator.roots.roots import RootFound
+from zonekeeper.operator.shapes import quantities
 from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.upgrade_domains import RoundRobin

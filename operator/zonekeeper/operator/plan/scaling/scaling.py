@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, assert_never
 
 from zonekeeper.operator.cluster import owned_objects
-from zonekeeper.operator.cluster.desired import Desired, OnScaleDown
+from zonekeeper.operator.cluster.choices import OnScaleDown
+from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.scaling import leaving, scale_gates, scale_memory
 from zonekeeper.operator.plan.scaling.scale_memory import (

@@ -12,12 +12,13 @@ its size; it grows once it is bound.
 
 from collections.abc import Iterator
 
-from zonekeeper.operator.cluster import kept_set, owned_objects, quantities
+from zonekeeper.operator.cluster import kept_set, owned_objects
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.kubernetes.api import CONTROLLER_REVISIONS, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import ownership, shaping
 from zonekeeper.operator.plan.plans import Action, Apply, GrowClaim, RemoveObject, RemoveSetAlone
 from zonekeeper.operator.plan.stages import Case
+from zonekeeper.operator.shapes import quantities
 from zonekeeper.operator.sight.observed import Observed
 
 

@@ -28,7 +28,8 @@ from typing import Final, assert_never
 
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord
 from zonekeeper.operator.cluster import desired
-from zonekeeper.operator.cluster.desired import Desired, LostVolume
+from zonekeeper.operator.cluster.choices import LostVolume
+from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.kubernetes.api import PODS
 from zonekeeper.operator.plan import ownership
 from zonekeeper.operator.plan.plans import (

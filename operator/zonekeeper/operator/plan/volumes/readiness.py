@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from zonekeeper.operator.cluster import owned_objects, quantities
+from zonekeeper.operator.cluster import owned_objects
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.plan import conditions, ownership
 from zonekeeper.operator.plan.conditions import Condition, Type
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Case, Outcome, Settled
 from zonekeeper.operator.plan.volumes import growing, healing, restoring
+from zonekeeper.operator.shapes import quantities
 from zonekeeper.operator.sight import naming
 from zonekeeper.operator.sight.observed import Observed
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from zonekeeper.operator.cluster import quantities
 from zonekeeper.operator.kubernetes.api import Json
-from zonekeeper.operator.shapes import names
+from zonekeeper.operator.shapes import names, quantities
 from zonekeeper.placement.base import fields
 from zonekeeper.placement.base.fields import Problem
 
