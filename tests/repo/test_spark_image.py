@@ -29,9 +29,13 @@ def pinned(lock: str) -> dict[str, str]:
 
 def test_all_of_python_is_pinned_with_hashes_as_everywhere() -> None:
     steps = image_root.build_steps(image_root.SPARK)
-    installs = [step for step in " && ".join(steps).split(" && ") if "pip install" in step]
-    assert ["--require-hashes" in step or "--no-deps" in step for step in installs] == [True, True]
-    assert "--requirement requirements.spark.lock" in installs[0]
+    spark, build, wheel = (
+        step for step in " && ".join(steps).split(" && ") if step.startswith("pip ")
+    )
+    assert "--require-hashes --only-binary :all: --no-binary pyspark" in spark
+    assert "--requirement requirements.spark.lock" in spark
+    assert "--require-hashes --only-binary :all:" in build
+    assert "--no-index --no-deps /wheels/" in wheel
 
     ours, every = pinned("requirements.spark.lock"), pinned("requirements.lock")
     assert {"pyspark", "pyarrow", "grpcio", "kazoo"} <= ours.keys()

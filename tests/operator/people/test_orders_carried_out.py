@@ -327,7 +327,7 @@ async def test_a_bookie_that_is_needed_lost_or_unknown_is_not_drained() -> None:
 async def test_an_order_of_another_kind_is_neither_replaced_nor_taken_back() -> None:
     world = await settled()
     await ordered.candidate(world)
-    word = OrderWord(at_ms=1, by="operator/logs/log", reason="fewer bookies")
+    word = OrderWord(at_ms=1, by="operator/logs/other", reason="fewer bookies")
     removal = BookieOrder(kind=OrderKind.REMOVE, token="t", given=word, incarnation=None)
     await ordered.change_order(world, BOOKIE, removal)
 
@@ -335,7 +335,7 @@ async def test_an_order_of_another_kind_is_neither_replaced_nor_taken_back() -> 
     released = await ordered.give(world, AskedFor.TAKE_BACK, bookie=BOOKIE)
 
     assert (drained["phase"], released["phase"]) == ("Refused", "Refused")
-    assert "operator/logs/log" in drained["message"]
+    assert "operator/logs/other" in drained["message"]
     assert await ordered.bookie_order(world, BOOKIE) == removal
 
 
