@@ -62,6 +62,12 @@ async def read_zone_checked(cluster: Cluster, zone: ZoneName) -> Checked[ZoneRec
     return await record_store.read_checked(cluster, cluster.root.gate(zone), ZONE)
 
 
+async def zone_names(cluster: Cluster) -> tuple[ZoneName, ...]:
+    """Name the zones that have a record, behind all writes."""
+    names = await cluster.store.children(cluster.root.beside("zones"), sync=True)
+    return tuple(map(ZoneName, sorted(names or ())))
+
+
 async def change_zone(
     cluster: Cluster, zone: ZoneName, decide: Callable[[ZoneRecord | None], ZoneRecord | None]
 ) -> ZoneRecord | None:

@@ -243,7 +243,7 @@ def _zones() -> Json:
         description="A zone.",
         required=["name"],
     )
-    about = "The zones, in the order in which planned work goes through them. None can be removed."
+    about = "The zones, in the order in which planned work goes through them. One that is left out is emptied first."
     whole = zones | {"description": schemas.described(about, None), "items": zone}
     return schemas.with_rules(whole, crd_rules.of_zones())
 
@@ -420,6 +420,11 @@ def _scaling() -> Json:
     return _object(
         {
             "phase": text,
+            "zones": {
+                "type": "array",
+                "items": text,
+                "description": "The zones that leave, with all their bookies.",
+            },
             "target": count | {"description": "The number that bookies are removed for."},
             "doing": text,
             "plan": {

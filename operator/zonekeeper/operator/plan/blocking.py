@@ -45,7 +45,8 @@ def _would_lose_all(wanted: Desired, observed: Observed) -> Iterator[str]:
     """Find bookies that must stay; those of a scale-down that is accepted are emptied first."""
     if leaving.begins(wanted, observed):
         yield from accepting.refusals(wanted, observed)
-    emptied = holdings.places(wanted) if leaving.is_accepted(wanted, observed) else {}
+    yield from accepting.zone_refusals(wanted, observed)
+    emptied = leaving.accepted_sets(wanted, observed)
     for name, bookies in taking.held(wanted, observed).items():
         if name not in emptied:
             yield _would_lose(wanted, name, bookies, observed)

@@ -98,6 +98,7 @@ KEEPING: Final[tuple[Stage, ...]] = (
     corrected.stage,
     readiness.stage,
     bookies.stage,
+    policy.named,
     locations.stage,
     repair.stage,
 )

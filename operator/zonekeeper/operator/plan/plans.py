@@ -8,7 +8,7 @@ from zonekeeper.operator.kubernetes.api import Json, ObjectKind
 from zonekeeper.operator.plan.conditions import Notice
 from zonekeeper.operator.plan.predicates import Waiting
 from zonekeeper.operator.roots.resource_orders import ResourceOrder
-from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.placement.zones.maintenance import Maintenance
@@ -102,6 +102,22 @@ class RemoveSetAlone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResizeSet:
+    """Give this very StatefulSet, as it was seen, so many replicas; nothing else of it changes."""
+
+    item: Json
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveZoneRecord:
+    """Remove the zone watch's record of a zone that has left this very cluster."""
+
+    zone: ZoneName
+    instance: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveRoot:
     """Remove the root of this very cluster from the metadata store."""
 
@@ -182,6 +198,8 @@ Action: TypeAlias = (
     | GrowClaim
     | RemoveObject
     | RemoveSetAlone
+    | ResizeSet
+    | RemoveZoneRecord
     | RemoveRoot
     | DeclareMaintenance
     | RenewMaintenance

@@ -35,6 +35,8 @@ class Predicate(enum.StrEnum):
     OWNED_BY_ANOTHER = "OwnedByAnother"
     #: A person has stopped the operator's acts on this cluster.
     ACTS_PAUSED = "ActsPaused"
+    #: A new zone is not in place, so no ledger is placed there.
+    ZONE_NOT_NAMED = "ZoneNotNamed"
     #: An act of the last turn failed.
     FAILED = "Failed"
     #: Fewer bookies are ready than are asked for, and nothing says why.

@@ -16,14 +16,14 @@ from zonekeeper.operator.cluster.owned_objects import APPLIED, TEMPLATE
 from zonekeeper.operator.kubernetes.api import CLAIMS, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import ownership, planning, taking
 from zonekeeper.operator.plan.keeping import policy, root, taken_back
-from zonekeeper.operator.plan.plans import RemoveObject
-from zonekeeper.operator.plan.stages import Case, actions_of
+from zonekeeper.operator.plan.scaling import leaving
+from zonekeeper.operator.plan.stages import Case
 from zonekeeper.operator.plan.volumes import growing
 from zonekeeper.operator.roll import order, templates
 from zonekeeper.operator.roll.last_copies import HeldCopies, LedgerCopies, StepPrice
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.sight.observed import Observed
-from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.policy import rules_data
 
 #: They change with every change, and say nothing to a person.
@@ -70,6 +70,8 @@ class ResourcePreflight:
     steps: tuple[StepAhead, ...] = ()
     #: The bookies that are emptied and removed, in order.
     removals: tuple[RemovalAhead, ...] = ()
+    #: The zones that leave with all their bookies.
+    zones: tuple[ZoneName, ...] = ()
     #: What becomes of their volumes.
     on_scale_down: OnScaleDown | None = None
     #: What could not be seen, and so is missing here.
@@ -77,6 +79,14 @@ class ResourcePreflight:
     update: UpdateRules | None = None
     #: The operator does nothing of it before a person lets it.
     is_paused: bool = False
+
+    @property
+    def moved_bytes(self) -> int | None:
+        """The payload of closed ledgers that is copied; None: it is not known."""
+        held = [one.held for one in self.removals if one.held is not None]
+        if len(held) < len(self.removals):
+            return None
+        return sum(one.closed_bytes for one in held)
 
     @property
     def least_ms(self) -> int:
@@ -116,6 +126,7 @@ def of(
             RemovalAhead(bookie=one, held=None if copies is None else copies.held(one))
             for one in (() if case.scaling is None else case.scaling.steps)
         ),
+        zones=leaving.zones_going(wanted, observed),
         on_scale_down=wanted.on_scale_down,
         unseen=unseen,
         update=wanted.update,
@@ -202,8 +213,7 @@ def _of_objects(case: Case) -> Iterator[ObjectChange]:
         yield ObjectChange(kind=CLAIMS.name, name=grown.name, what="changed", fields=sizes)
     for name in growing.small_sets(wanted, observed):
         yield ObjectChange(kind=STATEFUL_SETS.name, name=name, what=MADE_AGAIN)
-    for act in actions_of(taken_back.stage(case)):
-        assert isinstance(act, RemoveObject), "what is taken back is removed"
+    for act in taken_back.removals(case, even_uncleared=True):
         yield ObjectChange(kind=act.kind.name, name=act.name, what="removed")
 
 

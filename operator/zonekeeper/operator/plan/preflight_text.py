@@ -67,6 +67,8 @@ def plain(found: ResourcePreflight) -> Json:
             }
             for one in found.removals
         ],
+        "removedZones": list(found.zones),
+        "movedBytes": found.moved_bytes if found.removals else 0,
         "paused": found.is_paused,
         "leastMs": found.least_ms,
         "mostMs": found.most_ms,
@@ -131,6 +133,10 @@ def _removals(found: ResourcePreflight) -> Iterator[str]:
                 f"{one.held.closed_bytes} bytes"
             )
         yield f"  {number}. {one.bookie}: {said}"
+    moved = found.moved_bytes
+    total = "how much is copied is not known" if moved is None else f"{moved} bytes are copied"
+    zones = "".join(f"; zone {zone} leaves, and the others take it" for zone in found.zones)
+    yield f"  in all, {total}{zones}"
 
 
 def _price(ahead: StepAhead) -> str:

@@ -23,6 +23,16 @@ def held(wanted: Desired, observed: Observed) -> dict[str, tuple[BookieId, ...]]
     return {name: bookies for name, bookies in found.items() if bookies}
 
 
+def going(wanted: Desired, observed: Observed) -> dict[str, int]:
+    """Give the replicas of each StatefulSet that stands and whose zone leaves."""
+    must_stay = held(wanted, observed)
+    names = leaving.places(wanted, observed).keys() - holdings.places(wanted).keys()
+    return {
+        name: max((leaving.ordinal_of(one) for one in must_stay.get(name, ())), default=-1) + 1
+        for name in sorted(names & observed.sets.keys())
+    }
+
+
 def replicas(wanted: Desired, observed: Observed) -> dict[str, int]:
     """Give the replicas of each StatefulSet that is asked for: those that must stay do.
 

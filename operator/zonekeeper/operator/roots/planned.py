@@ -19,7 +19,7 @@ from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.formats.service_info import PublishedRoom
 from zonekeeper.metadata.ledgers import underreplication
 from zonekeeper.placement.base.chance import Chance
-from zonekeeper.placement.base.ids import BookieId, LedgerId
+from zonekeeper.placement.base.ids import BookieId, LedgerId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.placement.zones.gate import Person
@@ -54,6 +54,8 @@ class WorkFacts:
     first_marked: LedgerId | None
     #: The room that registered bookies publish; one that publishes none is left out.
     rooms: Mapping[BookieId, PublishedRoom] = field(default_factory=dict)
+    #: The zones of which the zone watch has a record, also one that cannot be read.
+    zone_records: frozenset[ZoneName] = frozenset()
 
 
 async def declared(cluster: Cluster) -> Declared:
@@ -111,4 +113,5 @@ async def facts(cluster: Cluster, bookies: Collection[BookieId]) -> WorkFacts:
         marked=marked,
         first_marked=first,
         rooms={name: one for name, one in rooms if one is not None},
+        zone_records=frozenset(await zone_store.zone_names(cluster)),
     )

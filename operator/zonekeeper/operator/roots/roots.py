@@ -41,7 +41,7 @@ from zonekeeper.operator.roots.obeying import Obeying
 from zonekeeper.operator.roots.planned import Declared, WorkFacts
 from zonekeeper.operator.roots.resource_orders import ResourceOrder
 from zonekeeper.operator.roots.secret_files import SecretFiles
-from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Registration
 from zonekeeper.placement.base.troubles import Trouble
@@ -298,6 +298,14 @@ class Roots:
     async def cluster(self, address: str, *, instance: str) -> Cluster:
         """Give this very cluster, for a listing of its ledgers."""
         return await self._same(address, instance)
+
+    async def remove_zone(self, address: str, zone: ZoneName, *, instance: str) -> None:
+        """Remove the zone watch's record of a zone that the policy does not name any more."""
+        cluster = await self._same(address, instance)
+        policy = await policy_store.read(cluster)
+        if policy is None or zone in policy.placement.zones:
+            raise RootChangedError(f"the policy of {cluster} names zone {zone}")
+        await zone_store.change_zone(cluster, zone, lambda _: None)
 
     async def remove(self, address: str, *, instance: str) -> None:
         """Remove the root of this very cluster, with every node in it."""

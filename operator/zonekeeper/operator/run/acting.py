@@ -49,7 +49,9 @@ from zonekeeper.operator.plan.plans import (
     RemoveObject,
     RemoveRoot,
     RemoveSetAlone,
+    RemoveZoneRecord,
     RenewMaintenance,
+    ResizeSet,
     TakeRemovalBack,
 )
 from zonekeeper.operator.roots.roots import Roots
@@ -104,8 +106,18 @@ class Actor:
                 await self._root.publish(
                     address, action.policy, instance=action.instance, replaces=action.replaces
                 )
-            case Apply() | Adopt() | MarkClaim() | GrowClaim() | RemoveObject() | RemoveSetAlone():
+            case (
+                Apply()
+                | Adopt()
+                | MarkClaim()
+                | GrowClaim()
+                | RemoveObject()
+                | RemoveSetAlone()
+                | ResizeSet()
+            ):
                 await self._on_object(action, resource)
+            case RemoveZoneRecord():
+                await self._root.remove_zone(address, action.zone, instance=action.instance)
             case RemoveRoot():
                 await self._root.remove(address, instance=action.instance)
             case (
@@ -132,7 +144,7 @@ class Actor:
 
     async def _on_object(
         self,
-        action: Apply | Adopt | MarkClaim | GrowClaim | RemoveObject | RemoveSetAlone,
+        action: Apply | Adopt | MarkClaim | GrowClaim | RemoveObject | RemoveSetAlone | ResizeSet,
         resource: Json,
     ) -> None:
         meta = resource["metadata"]
@@ -143,6 +155,9 @@ class Actor:
                 owners = owned_objects.taken_over(action.item, resource)
                 changes = {"metadata": {"ownerReferences": owners}}
                 await self._kubernetes.edit(action.kind, action.item, changes)
+            case ResizeSet():
+                changes: Json = {"spec": {"replicas": action.replicas}}
+                await self._kubernetes.edit(STATEFUL_SETS, action.item, changes)
             case MarkClaim() | GrowClaim():
                 await self._kubernetes.apply(CLAIMS, _claim(action, meta))
             case RemoveObject():

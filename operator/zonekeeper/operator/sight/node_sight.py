@@ -1,8 +1,8 @@
 """What the operator has seen of the nodes that bookies stand on, from one turn to the next. Pure.
 
 Labels of nodes change seldom, and a turn may come every two seconds for hundreds of bookies. So
-what was read of a node serves for ``FRESH_MS``. Only a condition and a wait are decided from it,
-and never an act.
+what was read of a node serves for ``FRESH_MS``. Conditions and waits are decided from it, and of
+acts only that the policy names a new zone.
 """
 
 from collections.abc import Iterable, Mapping

@@ -6,10 +6,11 @@ the one that follows from the pod's name.
 
 from collections.abc import Iterator
 
-from zonekeeper.operator.cluster.desired import Desired, RefusedResource, Zone
+from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.plan import conditions
 from zonekeeper.operator.plan.conditions import Condition, Type
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
+from zonekeeper.operator.plan.scaling import zone_naming
 from zonekeeper.operator.plan.stages import Case, Outcome, Settled
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.sight import naming
@@ -70,15 +71,5 @@ def _misplaced(wanted: Desired, observed: Observed, found: roots.RootFound) -> I
         computed = Location(zone.name, upgrade_domains.of_ordinal(ordinal, domains))
         if said not in (None, computed):
             yield f"{pod.name} belongs to {computed}, and its cookie says {said}"
-        if lacking := _lacking(zone, observed, pod.node):
+        if lacking := zone_naming.without(zone, observed, pod.node):
             yield f"{pod.name} of zone {zone.name} stands on node {pod.node} without {lacking}"
-
-
-def _lacking(zone: Zone, observed: Observed, node: str | None) -> str:
-    labels = (observed.nodes.labels or {}).get(node or "")
-    if labels is None:
-        return ""
-    absent = [
-        f"{key}={value}" for key, value in zone.node_labels.items() if labels.get(key) != value
-    ]
-    return ", ".join(sorted(absent))

@@ -4,6 +4,8 @@ No object is created before the policy of this resource stands. So a resource th
 that names the root of another owner, leaves nothing behind. In a root that stands, the record of
 another owner is never overwritten. Where a root was wiped and left its record behind, the record
 belongs to no cluster, and the root that is made anew replaces it.
+
+A new zone is named only once it is in place, and one that leaves until it may (``zone_naming``).
 """
 
 from zonekeeper.operator.cluster import desired
@@ -12,6 +14,7 @@ from zonekeeper.operator.plan import conditions, ownership
 from zonekeeper.operator.plan.conditions import Condition, Type
 from zonekeeper.operator.plan.plans import PublishPolicy
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
+from zonekeeper.operator.plan.scaling import zone_naming
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.sight.observed import Observed
@@ -25,12 +28,28 @@ def stage(case: Case) -> Outcome:
         return Settled()
     if (waiting := waits(case.observed)) is not None:
         return waiting
-    wanted, standing = case.desired.policy, found.policy
+    wanted, standing = zone_naming.policy(case.desired, case.observed), found.policy
     is_ours = standing is not None and standing.owner == desired.owner(case.observed.resource)
-    if is_ours and standing is not None and _same_rules(wanted, standing):
+    if is_ours and standing is not None and (wanted is None or _same_rules(wanted, standing)):
         return Settled()
+    wanted = case.desired.policy if wanted is None else wanted
     replaces = 0 if standing is None else standing.version
     return Act((PublishPolicy(policy=wanted, instance=found.instance, replaces=replaces),))
+
+
+def named(case: Case) -> Outcome:
+    """Wait until the policy names every zone that is asked for."""
+    return _unnamed(case) or Settled()
+
+
+def _unnamed(case: Case) -> Waiting | None:
+    if case.buildable is None:
+        return None
+    waits = zone_naming.joining(case.desired, case.observed)
+    why = "\n".join(
+        f"the policy does not name zone {zone} yet: {one}" for zone, one in waits.items()
+    )
+    return Waiting(Predicate.ZONE_NOT_NAMED, why) if waits else None
 
 
 def condition(case: Case) -> Condition:
@@ -43,6 +62,8 @@ def condition(case: Case) -> Condition:
     if found.policy is None:
         return conditions.bad(kind, "NoPolicy", "the root has no policy yet")
     if (waiting := waits(case.observed)) is not None:
+        return conditions.waiting(kind, waiting)
+    if (waiting := _unnamed(case)) is not None:
         return conditions.waiting(kind, waiting)
     version = found.policy.version
     if isinstance(case.wanted, Desired) and _same_rules(case.wanted.policy, found.policy):

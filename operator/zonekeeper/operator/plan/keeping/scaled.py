@@ -18,7 +18,7 @@ from zonekeeper.operator.plan.plans import (
     TakeRemovalBack,
 )
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
-from zonekeeper.operator.plan.scaling import scaling
+from zonekeeper.operator.plan.scaling import leaving, scaling
 from zonekeeper.operator.plan.scaling.scaling import ScaleMove
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled
 
@@ -62,8 +62,10 @@ def _action(move: ScaleMove, case: Case) -> Action:
     owner = desired.owner(case.observed.resource)
     match move:
         case scaling.GiveOrder(bookie):
-            count = case.desired.bookies_per_zone
+            count, zone = case.desired.bookies_per_zone, leaving.zone_of(case.desired, bookie)
             reason = f"the resource asks for {count} bookies in each zone"
+            if zone in leaving.zones_going(case.desired, case.observed):
+                reason = f"the resource does not name zone {zone} any more"
             return OrderRemoval(bookie=bookie, instance=instance, owner=owner, reason=reason)
         case scaling.ReturnOrder(bookie, token):
             return TakeRemovalBack(bookie=bookie, token=token, instance=instance, owner=owner)

@@ -1,7 +1,11 @@
-"""Which bookies of a zone that is asked for go, in which order, and which may be stopped. Pure.
+"""Which bookies go, of zones that stay and of zones that leave, and which may be stopped. Pure.
 
 The highest ordinal goes first, as a number: a StatefulSet stops no other pod. The zones take turns,
-in the order of the resource, so at any time two zones differ by one bookie at most.
+in the order of the resource, so at any time two zones that stay differ by one bookie at most.
+
+A zone leaves if an edit does not name it any more, and the policy or a ledger named it until then.
+All its bookies go, before those of the zones that stay. A zone that the policy never named, and
+that no ledger names, is a slip: it is taken back, and its cookies and volumes stay.
 
 A bookie with a cookie may be stopped in two cases:
 
@@ -16,13 +20,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from zonekeeper.operator.cluster import desired as desired_
+from zonekeeper.operator.cluster import owned_objects
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.plan import ownership
 from zonekeeper.operator.plan.scaling import scale_memory
 from zonekeeper.operator.roots.roots import RootFound
 from zonekeeper.operator.sight import holdings
 from zonekeeper.operator.sight.observed import Observed
-from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderKind
 
 #: An order that stands about a bookie; a text: why its record cannot be read; None: there is none.
@@ -57,11 +62,79 @@ def is_asked_for(desired: Desired, bookie: BookieId) -> bool:
     return count is not None and ordinal.isdecimal() and int(ordinal) < count
 
 
+def zones_going(desired: Desired, observed: Observed) -> tuple[ZoneName, ...]:
+    """Give the zones that leave: those that were noted, and those that this edit gives up."""
+    asked = {zone.name for zone in desired.zones}
+    found = {*scale_memory.read(observed.status).zones, *zones_begun(desired, observed)}
+    return tuple(sorted(found - asked))
+
+
+def zones_begun(desired: Desired, observed: Observed) -> tuple[ZoneName, ...]:
+    """Give the zones that this edit gives up, and that were not noted yet."""
+    root = own_root(observed)
+    if root is None or root.policy is None or not observed.kept:
+        return ()
+    asked = {zone.name for zone in desired.zones}
+    noted = scale_memory.read(observed.status).zones
+    held = {set_of(one) for one in observed.holdings.named}
+    given = observed.kept[0].spec.get("zones") or ()
+    before = (ZoneName(str(one["name"])) for one in given if isinstance(one, dict))
+    return tuple(
+        zone
+        for zone in before
+        if zone not in asked
+        and zone not in noted
+        and (zone in root.policy.placement.zones or _set(desired, zone) in held)
+    )
+
+
+def _set(desired: Desired, zone: ZoneName) -> str:
+    return owned_objects.set_name(desired.name, zone)
+
+
+def zone_of(desired: Desired, bookie: BookieId) -> ZoneName:
+    """Give the zone of a bookie of this cluster, by its name."""
+    return ZoneName(set_of(bookie).removeprefix(owned_objects.set_name(desired.name, "")))
+
+
+def places(desired: Desired, observed: Observed) -> dict[str, int]:
+    """Give the number of bookies that shall be there, by StatefulSet: none of a zone that leaves.
+
+    The zones that leave come first.
+    """
+    going = {_set(desired, zone): 0 for zone in zones_going(desired, observed)}
+    return going | holdings.places(desired)
+
+
+def accepted_sets(desired: Desired, observed: Observed) -> frozenset[str]:
+    """Give the StatefulSets whose bookies are given up, also those that hold something."""
+    going = frozenset(_set(desired, zone) for zone in zones_going(desired, observed))
+    return going | (holdings.places(desired).keys() if is_accepted(desired, observed) else set())
+
+
+def is_cleared(desired: Desired, observed: Observed, zone: ZoneName) -> bool:
+    """Is nothing left of the bookies of a zone that leaves, so that its objects may go?"""
+    root, name = own_root(observed), _set(desired, zone)
+    if root is None or observed.replicas.get(name, 0) > 0:
+        return False
+    left = (
+        *(pod.name for pod in observed.pods),
+        *root.locations,
+        *root.registered,
+        *root.orders,
+        *(one.bookie for one in scale_memory.read(observed.status).leaving),
+    )
+    return not any(set_of(bookie) == name for bookie in left)
+
+
 def running(desired: Desired, observed: Observed) -> dict[str, tuple[BookieId, ...]]:
-    """Give the bookies that run and are not asked for, by StatefulSet of a zone that is."""
-    places = holdings.places(desired)
+    """Give the bookies that run and are not asked for, by StatefulSet of a zone that stays or goes.
+
+    Those of a zone that is a slip are left out.
+    """
+    known = places(desired, observed)
     found = holdings.run_beyond(desired, observed.replicas)
-    return {name: bookies for name, bookies in found.items() if name in places}
+    return {name: bookies for name, bookies in found.items() if name in known}
 
 
 def beyond(desired: Desired, observed: Observed, root: RootFound) -> tuple[BookieId, ...]:
@@ -70,14 +143,19 @@ def beyond(desired: Desired, observed: Observed, root: RootFound) -> tuple[Booki
     They have a cookie, and either a StatefulSet runs them or an order about them stands. A bookie
     that only has a cookie is nobody's to remove: its volume may have what ledgers need.
     """
-    places = list(holdings.places(desired))
+    known, asked = list(places(desired, observed)), holdings.places(desired)
     runs = {one for bookies in running(desired, observed).values() for one in bookies}
     found = [
         bookie
         for bookie in holdings.beyond(desired, root.locations)
-        if set_of(bookie) in places and (bookie in runs or bookie in root.orders)
+        if set_of(bookie) in known and (bookie in runs or bookie in root.orders)
     ]
-    return tuple(sorted(found, key=lambda one: (-ordinal_of(one), places.index(set_of(one)))))
+    return tuple(
+        sorted(
+            found,
+            key=lambda one: (set_of(one) in asked, -ordinal_of(one), known.index(set_of(one))),
+        )
+    )
 
 
 def is_to_remove(order: Standing) -> bool:
@@ -129,8 +207,10 @@ def is_lowered(desired: Desired, observed: Observed) -> bool:
 
 
 def named(desired: Desired, observed: Observed) -> list[BookieId]:
-    """Give the bookies that run, are not asked for, and are known to hold something."""
-    runs = {one for bookies in running(desired, observed).values() for one in bookies}
+    """Give the bookies beyond the number of a zone that stays, and that hold something."""
+    asked = holdings.places(desired)
+    found = running(desired, observed)
+    runs = {one for name, bookies in found.items() if name in asked for one in bookies}
     return sorted(observed.holdings.named & runs)
 
 
@@ -142,7 +222,7 @@ def may_stop(desired: Desired, observed: Observed, bookie: BookieId) -> bool:
     if bookie not in root.locations:
         return True
     is_listed = bookie in observed.holdings.empty
-    if set_of(bookie) not in holdings.places(desired) or not is_accepted(desired, observed):
+    if set_of(bookie) not in accepted_sets(desired, observed):
         return is_listed
     return is_listed and is_emptied(root.orders.get(bookie))
 
@@ -165,14 +245,16 @@ def to_be_listed(desired: Desired, observed: Observed, root: RootFound) -> froze
     again and again for hours.
     """
     found = holdings.beyond(desired, root.locations)
+    noted = {_set(desired, zone) for zone in zones_going(desired, observed)}
     if is_noted(desired, observed):
-        places = holdings.places(desired)
-        waits = {one for one in beyond(desired, observed, root) if set_of(one) in places}
+        noted |= holdings.places(desired).keys()
+    if noted:
+        waits = {one for one in beyond(desired, observed, root) if set_of(one) in noted}
         runs = {one for bookies in running(desired, observed).values() for one in bookies}
         found -= {one for one in waits if one not in runs or not is_emptied(root.orders.get(one))}
     return found | frozenset(unsettled(observed))
 
 
-def listed(bookies: Iterable[BookieId]) -> str:
-    """Name bookies in their order."""
-    return ", ".join(bookies)
+def listed(names: Iterable[str]) -> str:
+    """Name bookies or zones in their order."""
+    return ", ".join(names)

@@ -36,14 +36,46 @@ def waits(
     """Give everything that the next order waits for, in words; nothing: it may be given."""
     if desired.scale_down_paused:
         yield "spec.scaleDown.paused is true: no further bookie is emptied until it is false"
-    zone = next(one for one in sets if one.made["metadata"]["name"] == leaving.set_of(bookie))
+    zone = leaving.zone_of(desired, bookie)
     domains = RoundRobin(upgrade_domains=desired.policy.placement.upgrade_domains)
-    unit = order.unit_of(bookie, zone.zone, domains)
+    unit = order.unit_of(bookie, zone, domains)
     ground = RollGround(desired=desired, observed=_without_records(desired, observed), sets=sets)
     for one in gating.waits(ground, Step(unit=unit, bookies=(bookie,))):
         if one.gate not in _OF_ROLL:
             yield f"{one.gate}: {one.what}; {one.runbook}"
-    yield from _room(desired, observed, zone.zone, bookie)
+    if zone in leaving.zones_going(desired, observed):
+        yield from zone_room(desired, observed, zone)
+    else:
+        yield from _room(desired, observed, zone, bookie)
+
+
+def zone_room(desired: Desired, observed: Observed, zone: ZoneName) -> Iterator[str]:
+    """Ask the zones that stay for room: the copies of a zone that leaves come to them.
+
+    The payload of closed ledgers counts, as in ``_room``. While the ledgers are not read, it is not
+    known whether there is room.
+    """
+    sight, root = observed.ledgers, observed.root
+    if sight is None or not isinstance(root, RootFound) or root.work is None:
+        yield f"whether the others have room for what zone {zone} holds: the ledgers are being read"
+        return
+    held, reserve = sight.kinds.held_bytes, _reserve(desired)
+    needed = sum(count for one, count in held.items() if leaving.zone_of(desired, one) == zone)
+    takes, rooms = root.registered - root.read_only, root.work.rooms
+    volume = int(quantities.value(desired.storage_size) or 0)
+    free: dict[ZoneName, int] = {one.name: 0 for one in desired.zones}
+    for one, at in root.locations.items():
+        if at is None or at.zone not in free or one not in takes:
+            continue
+        own = _own(rooms[one], rooms.values()) if one in rooms else volume - held.get(one, 0)
+        free[at.zone] += max(0, own - reserve)
+    if needed > sum(free.values()):
+        told = ", ".join(f"{name}: {count}" for name, count in free.items())
+        yield (
+            f"no room: zone {zone} holds {needed} bytes of closed ledgers, and the zones that stay "
+            f"have {sum(free.values())} bytes free ({told}) if a tenth of a volume stays free on "
+            f"each; name zone {zone} again, make volumes larger, or delete ledgers"
+        )
 
 
 def _without_records(desired: Desired, observed: Observed) -> Observed:

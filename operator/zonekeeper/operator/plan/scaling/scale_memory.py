@@ -1,8 +1,8 @@
-"""What a scale-down notes in ``status.scaling``: the number that was accepted, and claims. Pure.
+"""What a scale-down notes in ``status.scaling``: what was accepted, and claims. Pure.
 
-The status is written before a turn acts. So a smaller number is noted before the first bookie gets
-its order, and the claims of a bookie are noted by uid while its order stands. Only claims that are
-noted are ever deleted or labelled.
+The status is written before a turn acts. So a smaller number, or a zone that leaves, is noted before
+the first bookie gets its order, and the claims of a bookie are noted by uid while its order stands.
+Only claims that are noted are ever deleted or labelled.
 
 If the notes are lost, nothing is deleted because of it: the claims stay, and an edit that was not
 finished is judged anew. Notes that cannot be read count as lost.
@@ -11,7 +11,7 @@ finished is judged anew. Notes that cannot be read count as lost.
 from dataclasses import dataclass
 
 from zonekeeper.operator.kubernetes.api import Json
-from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.ids import BookieId, ZoneName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,8 @@ class ScaleMemory:
 
     #: The number of bookies in each zone that was accepted; None: no scale-down is under way.
     target: int | None = None
+    #: The zones that leave, until nothing of them is left.
+    zones: tuple[ZoneName, ...] = ()
     #: The bookies whose orders were seen, by name, until their volumes are settled.
     leaving: tuple[LeavingBookie, ...] = ()
 
@@ -56,6 +58,8 @@ def plain(memory: ScaleMemory) -> Json:
     told: Json = {}
     if memory.target is not None:
         told["target"] = memory.target
+    if memory.zones:
+        told["zones"] = list(memory.zones)
     if memory.leaving:
         told["leaving"] = [
             {
@@ -71,6 +75,7 @@ def _read(told: Json) -> ScaleMemory:
     target = told.get("target")
     return ScaleMemory(
         target=None if target is None else int(target),
+        zones=tuple(ZoneName(str(one)) for one in told.get("zones") or ()),
         leaving=tuple(
             LeavingBookie(
                 bookie=BookieId(str(one["bookie"])),

@@ -12,6 +12,10 @@ One bookie at a time, in this order:
 6. Its pod is gone, and a listing names it nowhere: its claims are deleted, or get a label that says
    whose they were.
 
+Of a zone that leaves, all bookies go so, once the policy does not name it any more; its copies come
+to the zones that stay. Its objects and its record go after the last bookie (``taken_back``). The
+zone is noted until then.
+
 If the resource asks for the bookie again, the order is taken back, and nothing is deleted. Where
 the order has ended just before, the bookie comes back once its old claims are settled: a bookie
 does not start on the disk of one that was removed.
@@ -27,8 +31,9 @@ from typing import Final, TypeAlias, assert_never
 from zonekeeper.operator.cluster import owned_objects
 from zonekeeper.operator.cluster.choices import OnScaleDown
 from zonekeeper.operator.cluster.desired import Desired
+from zonekeeper.operator.kubernetes.api import ZONE_LABEL
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
-from zonekeeper.operator.plan.scaling import leaving, scale_gates, scale_memory
+from zonekeeper.operator.plan.scaling import leaving, scale_gates, scale_memory, zone_naming
 from zonekeeper.operator.plan.scaling.scale_memory import (
     LeavingBookie,
     NotedClaim,
@@ -37,8 +42,9 @@ from zonekeeper.operator.plan.scaling.scale_memory import (
 from zonekeeper.operator.roll import memory
 from zonekeeper.operator.roll.rolling import RollProgress
 from zonekeeper.operator.roots.roots import RootFound
+from zonekeeper.operator.sight import holdings
 from zonekeeper.operator.sight.observed import Observed
-from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderPhase
 
 #: In these phases an order waits for more than time.
@@ -98,8 +104,9 @@ class ScaleProgress:
 
 def is_wanted(desired: Desired, observed: Observed) -> bool:
     """Is there perhaps something to do? Then the look reads what planned work asks."""
-    runs = any(leaving.running(desired, observed).values())
-    return runs or bool(scale_memory.read(observed.status).leaving)
+    runs = any(holdings.run_beyond(desired, observed.replicas).values())
+    notes = scale_memory.read(observed.status)
+    return runs or bool(notes.leaving) or bool(notes.zones)
 
 
 def decide(desired: Desired, observed: Observed, roll: RollProgress) -> ScaleProgress:
@@ -114,7 +121,7 @@ def _unseen(desired: Desired, observed: Observed) -> ScaleProgress:
     """Change nothing while the root is not read, or is not this cluster's."""
     notes = scale_memory.read(observed.status)
     runs = [one for bookies in leaving.running(desired, observed).values() for one in bookies]
-    if not runs and not notes.leaving:
+    if not runs and not notes.leaving and not notes.zones:
         return ScaleProgress(notes=notes)
     return ScaleProgress(notes=notes, is_done=None)
 
@@ -134,7 +141,15 @@ class _ScaleDown:
             one for bookies in leaving.running(desired, observed).values() for one in bookies
         }
         self._is_accepted = leaving.is_accepted(desired, observed)
-        self._steps = leaving.beyond(desired, observed, root) if self._is_accepted else ()
+        accepted = leaving.accepted_sets(desired, observed)
+        self._steps = tuple(
+            one
+            for one in leaving.beyond(desired, observed, root)
+            if leaving.set_of(one) in accepted
+        )
+        self._zones = tuple(
+            zone for zone in leaving.zones_going(desired, observed) if not self._has_left(zone)
+        )
 
     def decide(self) -> ScaleProgress:
         """Decide."""
@@ -153,7 +168,18 @@ class _ScaleDown:
             return self._found(kept, waiting=waiting)
         bookie = next((one for one in self._steps if not self._has_order(one)), None)
         if bookie is None:
-            return self._found(kept, is_done=not self._steps and not self._runs)
+            is_done = not self._steps and not self._runs and not self._zones
+            return self._found(kept, waiting=self._last_of_zones(), is_done=is_done)
+        return self._next(bookie, kept)
+
+    def _next(self, bookie: BookieId, kept: list[LeavingBookie]) -> ScaleProgress:
+        """Give the next bookie its order, or say what it waits for."""
+        zone = leaving.zone_of(self._desired, bookie)
+        named = zone_naming.still_named(self._desired, self._observed, zone)
+        if named is not None and zone in self._zones:
+            told = f"{bookie} is the next to go, and waits:\n{named}"
+            waiting = Waiting(Predicate.REMOVAL_WAITS, told)
+            return self._found(kept, waiting=waiting, yields=self._is_rolling())
         if self._is_rolling():
             why = "the roll goes first: see the condition Rolling"
             waiting = Waiting(Predicate.REMOVAL_WAITS, f"{bookie} is the next to go; {why}")
@@ -174,12 +200,16 @@ class _ScaleDown:
         yields: bool = False,
         is_done: bool = False,
     ) -> ScaleProgress:
-        is_over = not self._steps and not self._runs
+        asked = holdings.places(self._desired)
+        left = (*self._steps, *self._runs)
+        is_over = not any(leaving.set_of(one) in asked for one in left)
         target = self._desired.bookies_per_zone if self._is_accepted and not is_over else None
         return ScaleProgress(
             moves=tuple(moves or ()),
             waiting=waiting,
-            notes=ScaleMemory(target=target, leaving=tuple(sorted(kept, key=_by_name))),
+            notes=ScaleMemory(
+                target=target, zones=self._zones, leaving=tuple(sorted(kept, key=_by_name))
+            ),
             steps=self._steps,
             yields=yields,
             is_done=is_done,
@@ -189,6 +219,25 @@ class _ScaleDown:
         """Has the roll something to do, or is a step noted that has not ended?"""
         is_noted = memory.read(self._observed.status).step is not None
         return is_noted or not self._roll.is_done or bool(self._roll.moves)
+
+    def _has_left(self, zone: ZoneName) -> bool:
+        """Is nothing left of a zone that leaves: no bookie, no object, no record?"""
+        observed, work = self._observed, self._root.work
+        if work is None or zone in work.zone_records:
+            return False
+        labels = (
+            item["metadata"].get("labels", {}).get(ZONE_LABEL)
+            for items in (observed.sets, observed.deployments)
+            for item in items.values()
+        )
+        return zone not in labels and leaving.is_cleared(self._desired, observed, zone)
+
+    def _last_of_zones(self) -> Waiting | None:
+        """Say that the objects and records of zones that leave go now; None: no zone leaves."""
+        if not self._zones or self._steps:
+            return None
+        zones = leaving.listed(self._zones)
+        return Waiting(Predicate.REMOVING, f"zone {zones}: its objects and its record go")
 
     # orders
 

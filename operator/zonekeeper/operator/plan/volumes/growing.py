@@ -19,6 +19,7 @@ from zonekeeper.operator.plan import ownership, shaping
 from zonekeeper.operator.plan.plans import Action, Apply, GrowClaim, RemoveObject, RemoveSetAlone
 from zonekeeper.operator.plan.stages import Case
 from zonekeeper.operator.shapes import quantities
+from zonekeeper.operator.sight import holdings
 from zonekeeper.operator.sight.observed import Observed
 
 
@@ -41,11 +42,12 @@ def claims(wanted: Desired, observed: Observed) -> Iterator[GrowClaim]:
 
 def small_sets(wanted: Desired, observed: Observed) -> list[str]:
     """Name the StatefulSets that make smaller volumes than are wanted, in order."""
-    asked = owned_objects.volumes(wanted)
+    asked, places = owned_objects.volumes(wanted), holdings.places(wanted)
     return [
         name
         for name, item in observed.sets.items()
-        if any(
+        if name in places  # that of a zone that leaves makes no volume any more
+        and any(
             volume in asked and quantities.is_larger(asked[volume].size, size)
             for volume, size in owned_objects.claim_sizes(item).items()
         )
