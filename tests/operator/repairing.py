@@ -7,7 +7,7 @@ real decision (``watch.evaluate``), and its records stand in the world's metadat
 """
 
 import functools
-from collections.abc import AsyncIterator, Mapping, Set
+from collections.abc import AsyncIterator, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias, TypeVar
 
@@ -22,6 +22,7 @@ from zonekeeper.metadata.store import update
 from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, PODS, Json
 from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
 from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.topology import Bookie, Registration, Topology
 from zonekeeper.placement.policy.rules import Policy
 from zonekeeper.placement.zones import watch
@@ -119,7 +120,11 @@ class WatchingProcess:
             self._health = evaluated(self._seen)
             for zone in sorted(self._held):
                 self._change(zone, watch.hold, policy)
+        standing = {*await zone_store.zone_names(cluster)}
+        known = {*policy.placement.zones, *(one.zone for one in _places(seen[1])), *standing}
         for zone, record in self._health.zones.items():
+            if zone not in known:
+                continue  # its record was removed, and nothing of it is left
             await _write(cluster, cluster.root.gate(zone), zone_store.ZONE, record)
         assert self._health.cluster is not None
         await _write(
@@ -147,6 +152,10 @@ class WatchingProcess:
         before = self._health.zones[zone]
         record, _ = change(before, person=ANN, policy=policy, wall_ms=1)
         self._health = replace(self._health, zones={**self._health.zones, zone: record})
+
+
+def _places(bookies: tuple[Bookie, ...]) -> Iterator[Location]:
+    yield from (one.location for one in bookies if one.location is not None)
 
 
 async def _write(cluster: Cluster, path: str, codec: Codec[R], record: R) -> None:

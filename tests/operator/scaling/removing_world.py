@@ -16,6 +16,7 @@ from tests.operator.worlds import World
 from zonekeeper.metadata.bookies import bookie_watch, cookie_store, order_records
 from zonekeeper.metadata.bookies.order_records import OrderChange, OrderState
 from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata
 from zonekeeper.metadata.ledgers import ledger_listing, ledgers
@@ -256,12 +257,18 @@ async def built(**spec: object) -> RemovingWorld:
 
 
 async def move_copy(cluster: Cluster, ledger_id: LedgerId, bookie: BookieId) -> None:
-    """Let a ledger name another bookie of the zone, one with the lowest ordinals."""
+    """Let a ledger name another bookie of the zone, one with the lowest ordinals.
+
+    Where the policy does not name the zone any more, the copy goes to another zone.
+    """
     found = await ledgers.read(cluster, ledger_id, sync=True)
     assert found is not None
-    zone = bookie.rpartition("-")[0]
+    policy, home = await policy_store.read(cluster), bookie.rpartition("-")[0]
+    assert policy is not None
+    zones = [f"{NAME}-{zone}" for zone in policy.placement.zones]
     other = next(
         name
+        for zone in ([home] if home in zones else reversed(zones))
         for number in range(3)
         if (name := BookieId(f"{zone}-{number}")) != bookie and name not in found.metadata.bookies
     )

@@ -40,8 +40,8 @@ class EndedError(BaseException):
 class FrailWorld(RemovingWorld):
     """A world whose operator dies after every so many changes, and does not hear every answer."""
 
-    def __init__(self, offset: int) -> None:
-        super().__init__(storage=DELETE)
+    def __init__(self, offset: int, **spec: object) -> None:
+        super().__init__(**{"storage": DELETE, **spec})
         self._changes = offset
         self._is_dead = False
         self.is_frail = False

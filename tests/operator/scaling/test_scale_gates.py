@@ -18,11 +18,16 @@ from zonekeeper.placement.base.ids import BookieId, EntryId
 
 async def write_closed(world: RemovingWorld, number: int, mebibytes: int) -> None:
     """Let a closed ledger have so much data on the bookies of one ordinal."""
-    ensemble = tuple(BookieId(f"log-{zone}-{number}") for zone in "abc")
+    await write_closed_on(world, mebibytes, *(f"log-{zone}-{number}" for zone in "abc"))
+
+
+async def write_closed_on(world: RemovingWorld, mebibytes: int, *names: str) -> None:
+    """Let a closed ledger have so much data on each of these bookies."""
+    ensemble = tuple(map(BookieId, names))
     ledger = LedgerMetadata(
-        ensemble_size=3,
-        write_quorum=3,
-        ack_quorum=2,
+        ensemble_size=len(ensemble),
+        write_quorum=len(ensemble),
+        ack_quorum=len(ensemble) // 2 + 1,
         fragments=(Fragment(EntryId(0), ensemble),),
         digest=Digest.CRC32C,
         password=b"",

@@ -13,10 +13,10 @@ from zonekeeper.operator.kubernetes.api import PODS
 pytestmark = pytest.mark.simulation
 
 TURNS = 50
-_Event = Callable[[RemovingWorld], Awaitable[None]]
+HistoryEvent = Callable[[RemovingWorld], Awaitable[None]]
 
 
-def asks(**spec: object) -> _Event:
+def asks(**spec: object) -> HistoryEvent:
     async def change(world: RemovingWorld) -> None:
         await world.change(**spec)
 
@@ -46,28 +46,28 @@ async def lose_a_pod(world: RemovingWorld) -> None:
     world.kubernetes.mark_deleted(PODS, SPACE, names[-1])
 
 
-def holds(why: str) -> _Event:
+def holds(why: str) -> HistoryEvent:
     async def hold(world: RemovingWorld) -> None:
         world.held_by = why
 
     return hold
 
 
-def repairs(*, is_repaired: bool) -> _Event:
+def repairs(*, is_repaired: bool) -> HistoryEvent:
     async def change(world: RemovingWorld) -> None:
         world.is_repaired = is_repaired
 
     return change
 
 
-def cut_off(*, is_cut_off: bool) -> _Event:
+def cut_off(*, is_cut_off: bool) -> HistoryEvent:
     async def change(world: RemovingWorld) -> None:
         world.is_cut_off = is_cut_off
 
     return change
 
 
-_EVENTS: tuple[tuple[_Event, _Event | None], ...] = (
+_EVENTS: tuple[tuple[HistoryEvent, HistoryEvent | None], ...] = (
     (asks(bookiesPerZone=2), None),
     (asks(bookiesPerZone=3), None),
     (asks(image="zonekeeper:2"), None),
@@ -87,7 +87,7 @@ async def test_nothing_goes_that_a_ledger_names_whatever_happens(seed: int) -> N
     chance = random.Random(seed)
     world = await built(storage={"size": "1Gi", "onScaleDown": "Delete"})
     watch = GoneWatch(world)
-    open_events: dict[int, _Event] = {}
+    open_events: dict[int, HistoryEvent] = {}
     for _ in range(TURNS):
         if chance.random() < 0.35:
             number = chance.randrange(len(_EVENTS))

@@ -156,8 +156,8 @@ class Actor:
                 changes = {"metadata": {"ownerReferences": owners}}
                 await self._kubernetes.edit(action.kind, action.item, changes)
             case ResizeSet():
-                changes: Json = {"spec": {"replicas": action.replicas}}
-                await self._kubernetes.edit(STATEFUL_SETS, action.item, changes)
+                sized: Json = {"spec": {"replicas": action.replicas}}
+                await self._kubernetes.edit(STATEFUL_SETS, action.item, sized)
             case MarkClaim() | GrowClaim():
                 await self._kubernetes.apply(CLAIMS, _claim(action, meta))
             case RemoveObject():

@@ -61,9 +61,7 @@ def condition(case: Case) -> Condition:
         return conditions.unknown(kind, "RootInUse", "the root is not taken up: see MetadataReady")
     if found.policy is None:
         return conditions.bad(kind, "NoPolicy", "the root has no policy yet")
-    if (waiting := waits(case.observed)) is not None:
-        return conditions.waiting(kind, waiting)
-    if (waiting := _unnamed(case)) is not None:
+    if (waiting := waits(case.observed) or _unnamed(case)) is not None:
         return conditions.waiting(kind, waiting)
     version = found.policy.version
     if isinstance(case.wanted, Desired) and _same_rules(case.wanted.policy, found.policy):

@@ -1,8 +1,8 @@
 """What a scale-down notes in ``status.scaling``: what was accepted, and claims. Pure.
 
-The status is written before a turn acts. So a smaller number, or a zone that leaves, is noted before
-the first bookie gets its order, and the claims of a bookie are noted by uid while its order stands.
-Only claims that are noted are ever deleted or labelled.
+The status is written before a turn acts. So a smaller number, or a zone that leaves, is noted
+before the first bookie gets its order, and the claims of a bookie are noted by uid while its order
+stands. Only claims that are noted are ever deleted or labelled.
 
 If the notes are lost, nothing is deleted because of it: the claims stay, and an edit that was not
 finished is judged anew. Notes that cannot be read count as lost.

@@ -1,4 +1,4 @@
-"""Which zones the policy names now: a new one once it is in place, until when one that leaves. Pure.
+"""When the policy names a zone: a new one once it is in place, one that leaves until it may. Pure.
 
 Invariants:
 
