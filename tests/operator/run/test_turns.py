@@ -153,7 +153,7 @@ async def test_a_zone_that_is_not_named_any_more_is_not_removed() -> None:
     # Zone d is not in place, and a and b alone would not be legal: so c stays in the policy.
     assert (await world.conditions())["Scaled"] == ("False", "RemovalWaits")
     assert "the policy names zone c still" in await world.message("Scaled")
-    assert {f"log-c-{number}" for number in range(2)} <= {*await names(world, PODS)}
+    assert {f"pods/log-c-{number}" for number in range(2)} <= {*await names(world, PODS)}
 
 
 async def test_an_object_of_somebody_else_is_not_taken_over() -> None:

@@ -115,6 +115,13 @@ def both(*steps: Step) -> Step:
     return step
 
 
+async def label_the_node(world: World) -> None:
+    """Let the node of zone d be there; it is read once more after a while."""
+    labels = {"topology.kubernetes.io/zone": "d"}
+    world.kubernetes.put(NODES, {"metadata": {"name": "node-d", "labels": labels}})
+    world.now_ms += node_sight.FRESH_MS
+
+
 async def break_the_next_image(world: World) -> None:
     world.broken.add("zonekeeper:2")
 
@@ -313,6 +320,11 @@ KEEPING = (
         predicate=P.HALTED,
         begin=both(break_the_next_image, editing(image="zonekeeper:2")),
         end=editing(image="zonekeeper:0.1.0"),
+    ),
+    Trouble(
+        predicate=P.ZONE_NOT_NAMED,
+        begin=editing(zones=[{"name": zone} for zone in "abcd"]),
+        end=label_the_node,
     ),
     Trouble(
         predicate=P.MISPLACED,
