@@ -86,6 +86,20 @@ class Lab:
             cwd=ROOT,
         )
 
+    @contextmanager
+    def one_more(self, zone: str) -> Iterator[str]:
+        """Add a machine in a zone of its own while the block runs, and give its name."""
+        name = f"{zone}-0"
+        self._nodes[name] = (zone, 1 + len(self._nodes))
+        try:
+            self.start_node(name)
+            self.wait_for_nodes([name])
+            yield name
+        finally:
+            self.stop_node(name)
+            self.kubectl("delete", "node", name)
+            del self._nodes[name]
+
     def stop_node(self, name: str) -> None:
         """Take a machine's power: its kubelet and its pods are killed at once."""
         self._kubelets[name].stop(kill=True)

@@ -243,10 +243,7 @@ def _zones() -> Json:
         description="A zone.",
         required=["name"],
     )
-    about = (
-        "The zones, in the order in which planned work goes through them. One that is left out is "
-        "emptied first."
-    )
+    about = "The zones, in the order of planned work. One that is left out is emptied first."
     whole = zones | {"description": schemas.described(about, None), "items": zone}
     return schemas.with_rules(whole, crd_rules.of_zones())
 
