@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 from kazoo.client import KazooClient
 
 from tests.cluster.installation import Clusters, resource
+from tests.cluster.kubelet.api import Json
 from tests.cluster.test_roll import Writing, uids
 from tests.cluster.test_scale_down import POLICY, until
 from zonekeeper.metadata.cluster import cluster as metadata_clusters
@@ -28,6 +30,27 @@ FOUR: Final = [*THREE, {"name": "d"}]
 NEW: Final = {"log-d-0", "log-d-1"}
 #: So many ledgers must be on the new zone before it leaves.
 LEDGERS_MIN: Final = 6
+
+
+_logger = logging.getLogger(__name__)
+
+
+def asked(clusters: Clusters, zones: Sequence[Json]) -> Json:
+    """Give the resource with two bookies in each of these zones."""
+    return resource(
+        "log",
+        clusters.space,
+        clusters.uri,
+        zones=zones,
+        policy=POLICY,
+        bookiesPerZone=2,
+        update={"bake": "0s"},
+        storage={"size": "1Gi", "onScaleDown": "Delete"},
+    )
+
+
+def ask(clusters: Clusters, zones: Sequence[Json]) -> None:
+    clusters.lab.apply([asked(clusters, zones)])
 
 
 async def ledgers_of(uri: str) -> dict[LedgerId, LedgerMetadata]:
@@ -70,18 +93,12 @@ def test_a_zone_is_added_filled_and_removed_and_moves_what_the_preflight_said(
     new_clusters: Callable[[], Clusters], store: KazooClient
 ) -> None:
     clusters = new_clusters()
-    rest = {
-        "policy": POLICY,
-        "bookiesPerZone": 2,
-        "update": {"bake": "0s"},
-        "storage": {"size": "1Gi", "onScaleDown": "Delete"},
-    }
-    clusters.apply("log", zones=THREE, **rest)
+    ask(clusters, THREE)
     clusters.wait_for_ready("log")
     before = uids(clusters)
     with clusters.lab.one_more("d") as node:
         clusters.lab.kubectl("label", "node", node, f"{LABEL}-")
-        clusters.apply("log", zones=FOUR, **rest)
+        ask(clusters, FOUR)
         said = clusters.wait("log", "PolicyPublished", "False", "ZoneNotNamed")
         assert "no bookie of it is registered" in said["message"]
         assert named(store, clusters) == ["a", "b", "c"]
@@ -99,12 +116,12 @@ def test_a_zone_is_added_filled_and_removed_and_moves_what_the_preflight_said(
 
         asyncio.run(until(writing, is_filled))
         held = asyncio.run(ledgers_of(clusters.uri))
-        smaller = resource("log", clusters.space, clusters.uri, **{**rest, "zones": THREE})
+        smaller = asked(clusters, THREE)
         words = ("operator", "plan", "-f", "-", "--output", "json")
         plan = json.loads(clusters.zonekeeper(*words, stdin=yaml.safe_dump(smaller)))
         assert [one["bookie"] for one in plan["removals"]] == ["log-d-1", "log-d-0"]
 
-        clusters.apply("log", zones=THREE, **rest)
+        ask(clusters, THREE)
         clusters.until(
             "log", lambda: "d" not in zones_of(store, clusters, "zones"), what="zone d has left"
         )
@@ -112,7 +129,7 @@ def test_a_zone_is_added_filled_and_removed_and_moves_what_the_preflight_said(
         clusters.wait_for_ready("log")
     after = asyncio.run(ledgers_of(clusters.uri))
     moved, promised = moved_bytes(held, after), plan["movedBytes"]
-    print(f"zone d left: {moved} bytes were moved, and the preflight said {promised}")
+    _logger.info("zone d left: %d bytes moved, the preflight said %d", moved, promised)
     assert on_zone_d(after) == []
     assert abs(moved - promised) <= promised / 10
     cookies = {*store.get_children(f"/{clusters.space}/ledgers/cookies")}
