@@ -128,3 +128,14 @@ async def test_where_fewer_zones_would_not_be_legal_the_policy_that_stands_stays
 
     assert await zoned_world.named_zones(world) == "abd"
     assert await world.cookies() == {f"{NAME}-{zone}-{n}" for zone in "abd" for n in range(2)}
+
+
+async def test_a_bookie_that_runs_and_is_not_registered_does_not_put_its_zone_in_place() -> None:
+    world = await three()
+    zoned_world.put_node(world)
+    world.broken.add("zonekeeper:0.1.0")
+    await world.change(zones=FOUR)
+    await world.settle()
+
+    assert await zoned_world.named_zones(world) == "abc"
+    assert "zone d yet: no bookie of it is registered" in await world.message("PolicyPublished")
