@@ -213,3 +213,16 @@ async def test_volumes_of_a_zone_that_leaves_are_left_where_the_resource_says_so
     assert await world.cookies() == REST
     assert {*await world.claims()} == WHOLE
     assert await zoned_world.recorded_zones(world) == "abc"
+
+
+async def test_the_zone_is_noted_until_its_record_is_gone_too() -> None:
+    world = await zoned_world.four()
+    await world.change(zones=THREE)
+    for _ in range(200):
+        if not OBJECTS_OF_D & await zoned_world.zone_objects(world):
+            break
+        await world.turn()
+        await world.controllers()
+
+    assert await zoned_world.recorded_zones(world) == "abcd"
+    assert (await world.plan()).status["scaling"]["zones"] == ["d"]
