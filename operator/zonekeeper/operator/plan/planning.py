@@ -98,7 +98,6 @@ KEEPING: Final[tuple[Stage, ...]] = (
     corrected.stage,
     readiness.stage,
     bookies.stage,
-    policy.named,
     locations.stage,
     repair.stage,
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.plan import conditions
 from zonekeeper.operator.plan.conditions import Condition, Type
+from zonekeeper.operator.plan.keeping import policy
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.scaling import zone_naming
 from zonekeeper.operator.plan.stages import Case, Outcome, Settled
@@ -21,11 +22,16 @@ from zonekeeper.placement.base.upgrade_domains import RoundRobin
 
 
 def stage(case: Case) -> Outcome:
-    """Wait until every bookie is where it belongs, and known to be."""
+    """Wait until every zone is named, and every bookie is where it belongs, and known to be."""
     found, observed = case.observed.root, case.observed
     if not isinstance(found, roots.RootFound):
         return Settled()
-    return _wrong(case.desired, observed, found) or _unseen(observed, found) or Settled()
+    return (
+        policy.unnamed(case)
+        or _wrong(case.desired, observed, found)
+        or _unseen(observed, found)
+        or Settled()
+    )
 
 
 def condition(case: Case) -> Condition:

@@ -37,12 +37,8 @@ def stage(case: Case) -> Outcome:
     return Act((PublishPolicy(policy=wanted, instance=found.instance, replaces=replaces),))
 
 
-def named(case: Case) -> Outcome:
-    """Wait until the policy names every zone that is asked for."""
-    return _unnamed(case) or Settled()
-
-
-def _unnamed(case: Case) -> Waiting | None:
+def unnamed(case: Case) -> Waiting | None:
+    """Say which zones that are asked for the policy does not name yet; None: it names all."""
     if case.buildable is None:
         return None
     waits = zone_naming.joining(case.desired, case.observed)
@@ -61,7 +57,7 @@ def condition(case: Case) -> Condition:
         return conditions.unknown(kind, "RootInUse", "the root is not taken up: see MetadataReady")
     if found.policy is None:
         return conditions.bad(kind, "NoPolicy", "the root has no policy yet")
-    if (waiting := waits(case.observed) or _unnamed(case)) is not None:
+    if (waiting := waits(case.observed) or unnamed(case)) is not None:
         return conditions.waiting(kind, waiting)
     version = found.policy.version
     if isinstance(case.wanted, Desired) and _same_rules(case.wanted.policy, found.policy):
