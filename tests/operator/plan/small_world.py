@@ -154,6 +154,8 @@ def _roots() -> Iterator[roots.Facts]:
     yield replace(whole, policy=replace(policy, owner="shell"))
     yield replace(whole, policy=replace(policy, repair=replace(policy.repair, after_ms=1)))
     yield replace(whole, instance=OTHER)
+    fewer = replace(policy.placement, zones=policy.placement.zones[:2])
+    yield replace(whole, policy=replace(policy, placement=fewer))
     yield from _with_orders(whole)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.plan import conditions
 from zonekeeper.operator.plan.conditions import Condition, Type
-from zonekeeper.operator.plan.keeping import policy
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.scaling import zone_naming
 from zonekeeper.operator.plan.stages import Case, Outcome, Settled
@@ -27,7 +26,7 @@ def stage(case: Case) -> Outcome:
     if not isinstance(found, roots.RootFound):
         return Settled()
     return (
-        policy.unnamed(case)
+        zone_naming.unnamed(case.desired, observed)
         or _wrong(case.desired, observed, found)
         or _unseen(observed, found)
         or Settled()

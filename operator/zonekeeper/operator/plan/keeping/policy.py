@@ -37,17 +37,6 @@ def stage(case: Case) -> Outcome:
     return Act((PublishPolicy(policy=wanted, instance=found.instance, replaces=replaces),))
 
 
-def unnamed(case: Case) -> Waiting | None:
-    """Say which zones that are asked for the policy does not name yet; None: it names all."""
-    if case.buildable is None:
-        return None
-    waits = zone_naming.joining(case.desired, case.observed)
-    why = "\n".join(
-        f"the policy does not name zone {zone} yet: {one}" for zone, one in waits.items()
-    )
-    return Waiting(Predicate.ZONE_NOT_NAMED, why) if waits else None
-
-
 def condition(case: Case) -> Condition:
     """Is the record in the metadata store the one that the resource asks for?"""
     kind, found = Type.POLICY_PUBLISHED, case.observed.root
@@ -57,7 +46,7 @@ def condition(case: Case) -> Condition:
         return conditions.unknown(kind, "RootInUse", "the root is not taken up: see MetadataReady")
     if found.policy is None:
         return conditions.bad(kind, "NoPolicy", "the root has no policy yet")
-    if (waiting := waits(case.observed) or unnamed(case)) is not None:
+    if (waiting := waits(case.observed) or _unnamed(case)) is not None:
         return conditions.waiting(kind, waiting)
     version = found.policy.version
     if isinstance(case.wanted, Desired) and _same_rules(case.wanted.policy, found.policy):
@@ -87,3 +76,9 @@ def _same_rules(wanted: Policy, standing: Policy) -> bool:
         getattr(wanted, part) == getattr(standing, part)
         for part in ("placement", "quorums", "digest", "reads", "zone_watch", "repair")
     )
+
+
+def _unnamed(case: Case) -> Waiting | None:
+    if case.buildable is None:
+        return None
+    return zone_naming.unnamed(case.buildable, case.observed)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from zonekeeper.operator.cluster.desired import Desired, Zone
+from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.scaling import leaving, scale_gates
 from zonekeeper.operator.roots.roots import RootFound
 from zonekeeper.operator.sight import naming
@@ -48,6 +49,15 @@ def joining(desired: Desired, observed: Observed) -> dict[ZoneName, str]:
         if zone.name not in named and (whys := list(_lacks(zone, observed, root))):
             found[zone.name] = "; ".join(whys)
     return found
+
+
+def unnamed(desired: Desired, observed: Observed) -> Waiting | None:
+    """Say which zones that are asked for the policy does not name yet; None: it names all."""
+    waits = joining(desired, observed)
+    why = "\n".join(
+        f"the policy does not name zone {zone} yet: {one}" for zone, one in waits.items()
+    )
+    return Waiting(Predicate.ZONE_NOT_NAMED, why) if waits else None
 
 
 def _lacks(zone: Zone, observed: Observed, root: RootFound) -> Iterator[str]:
