@@ -236,6 +236,16 @@ def test_no_field_of_the_spec_is_refused_by_a_pattern_or_before_the_rules_are_lo
             assert ";" in rule["message"] or ":" in rule["message"], path
 
 
+def test_no_rule_repeats_a_part_of_its_pattern_oftener_than_the_api_server_takes() -> None:
+    """It refuses the whole definition then, so nothing could be installed."""
+    for path, schema in _all_schemas(_spec()):
+        for rule in schema.get(schemas.RULES, ()):
+            for count in re.findall(r"\{(?:\d+,)?(\d+)\}", rule["rule"]):
+                assert int(count) <= REPEATS_MAX, (path, rule["rule"])
+
+
+#: The most repetitions in a pattern of RE2.
+REPEATS_MAX = 1_000
 #: The API server takes no longer message of a rule.
 MESSAGE_MAX = 2_048
 

@@ -34,6 +34,10 @@ def read(**fields: object) -> StoreAccess:
             "spec.metadata.identities.*no identity has the role admin",
         ),
         (
+            {"identities": f"{ADMIN}\n" * 600, "credentials": NAMES},
+            "spec.metadata.identities.*at most 8192 characters",
+        ),
+        (
             {"identities": "admin digest:a:secret", "credentials": NAMES},
             "spec.metadata.identities.*line 1",
         ),
