@@ -130,7 +130,7 @@ def test_a_pattern_allows_what_its_kind_reads(
 
 
 def test_no_list_is_required_that_an_apply_may_empty() -> None:
-    """The API server drops it then, and refuses the whole status: the operator would stand still."""
+    """The API server drops it then, and refuses the whole status: the operator stands still."""
     whole = crd.definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
     found = list(_required_lists(whole["properties"]["status"]))
