@@ -128,6 +128,16 @@ def test_a_pattern_allows_what_its_kind_reads(
             kind.read("x", text)
 
 
+def test_no_expression_repeats_more_often_than_the_api_server_allows() -> None:
+    """Its expressions are RE2's: a repeat of more than 1000 makes the whole definition invalid."""
+    text = (ROOT / "manifests" / "crds" / "bookieclusters.yaml").read_text()
+
+    repeats = re.findall(r"\{(\d+)(?:,(\d*))?\}", text)
+
+    assert repeats
+    assert max(int(number) for found in repeats for number in found if number) <= 1_000
+
+
 def pods() -> list[tuple[str, Json]]:
     item = resource(resources={"requests": {"cpu": "1"}})
     wanted = desired.read(item)
