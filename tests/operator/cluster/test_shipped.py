@@ -1,6 +1,7 @@
 """What is shipped fits the code: the definition is fresh, rights are those that are used."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -136,6 +137,24 @@ def test_no_expression_repeats_more_often_than_the_api_server_allows() -> None:
 
     assert repeats
     assert max(int(number) for found in repeats for number in found if number) <= 1_000
+
+
+def test_no_list_is_required_that_an_apply_may_empty() -> None:
+    """The API server drops it then, and refuses the whole status: the operator would stand still."""
+    whole = crd.definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+    found = list(_required_lists(whole["properties"]["status"]))
+
+    assert found == []
+
+
+def _required_lists(schema: Json, path: str = "status") -> Iterator[str]:
+    inner = schema.get("properties", {})
+    for name, each in inner.items():
+        is_list = each.get("type") == "array" and each.get("x-kubernetes-list-type") == "map"
+        if is_list and name in schema.get("required", ()):
+            yield f"{path}.{name}"
+        yield from _required_lists(each.get("items", each), f"{path}.{name}")
 
 
 def pods() -> list[tuple[str, Json]]:

@@ -70,16 +70,16 @@ def question(resource: Json, asked: AskedByPerson) -> str:
 
 
 def _held(resource: Json, asked: AskedByPerson) -> Json:
-    repair = (resource.get("status") or {}).get("repair")
-    if repair is None:
+    held = repair_shown.held(resource.get("status") or {})
+    if held is None:
         raise NothingHeldError(
             "the status does not show what is held: the operator has not read the records of the "
             "zone watch; see `kubectl zonekeeper status`"
         )
     zones, cluster = repair_shown.ZONES, repair_shown.CLUSTER
     gate = cluster if asked.zone is None else f"{zones}{asked.zone}"
-    found: list[Json] = [one for one in repair["held"] if one["gate"] == gate]
+    found: list[Json] = [one for one in held if one["gate"] == gate]
     if not found:
-        others = ", ".join(one["gate"] for one in repair["held"]) or "nothing"
+        others = ", ".join(one["gate"] for one in held) or "nothing"
         raise NothingHeldError(f"{gate} is not held, as the operator saw last; held: {others}")
     return found[0]

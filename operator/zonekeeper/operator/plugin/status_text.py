@@ -67,11 +67,16 @@ def plain(resource: Json) -> Json:
         "units": status.get("units") or [],
         "unwell": status.get("unwell") or [],
         "conditions": conditions,
-        "repair": status.get("repair"),
+        "repair": _whole(status),
         "bookieOrders": status.get("bookieOrders") or [],
         "order": status.get("order"),
         "roll": status.get("roll"),
     }
+
+
+def _whole(status: Json) -> Json | None:
+    held = repair_shown.held(status)
+    return None if held is None else {**status["repair"], "held": held}
 
 
 def plan(resource: Json) -> Json:
@@ -121,11 +126,12 @@ def _repair(repair: Json | None, now_ms: int) -> Iterator[str]:
         return
     if not repair["enabled"]:
         yield "repair: automatic replication is switched off"
-    for one in repair["held"]:
+    held = repair.get("held") or ()
+    for one in held:
         since = _age(one.get("sinceMs"), now_ms)
         incident = one.get("incident", "none")
         yield f"held: {gate_words(one['gate'])}, for {since}: {one['reason']} (incident {incident})"
-    if repair["enabled"] and not repair["held"]:
+    if repair["enabled"] and not held:
         yield "repair: nothing is held"
 
 

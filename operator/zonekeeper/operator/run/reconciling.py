@@ -233,7 +233,7 @@ class Reconciler:
         False: the resource is gone, or has changed since it was read.
         """
         meta = resource["metadata"]
-        if plan.status == resource.get("status", {}):
+        if _bare(plan.status) == _bare(resource.get("status", {})):
             return True
         named = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion")}
         try:
@@ -312,6 +312,13 @@ async def _wait(woken: asyncio.Event, wait_ms: int) -> None:
         await asyncio.wait_for(woken.wait(), wait_ms / 1000)
     except TimeoutError:
         return
+
+
+def _bare(status: object) -> object:
+    """Give a status without empty lists: the API server drops a list that an apply empties."""
+    if not isinstance(status, dict):
+        return status
+    return {name: _bare(value) for name, value in status.items() if value != []}
 
 
 def _bug(error: Exception) -> bool:
