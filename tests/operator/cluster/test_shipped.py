@@ -140,7 +140,7 @@ def test_no_expression_repeats_more_often_than_the_api_server_allows() -> None:
 
 
 def test_no_list_is_required_that_an_apply_may_empty() -> None:
-    """The API server drops it then, and refuses the whole status: the operator would stand still."""
+    """The API server drops it then, and refuses the whole status: each turn would fail."""
     whole = crd.definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
     found = list(_required_lists(whole["properties"]["status"]))
