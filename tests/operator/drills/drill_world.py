@@ -1,6 +1,7 @@
 """A world in which a zone is taken away for a drill, with a probe that says what a test lets it."""
 
 from collections.abc import Callable
+from typing import Unpack
 
 from tests.operator.people import ordered
 from tests.operator.people.ordered import OrderParts
@@ -40,9 +41,9 @@ class DrillWorld(World):
         await super().controllers()
         for pod in await self.probes():
             self._let_probe(pod, await self.replicas())
-        await self.look()
+        await self.check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Nothing but the drill's zone is away, and no other bookie may be evicted meanwhile."""
         counts = await self.replicas()
         away = [zone for zone, count in counts.items() if count == 0]
@@ -90,21 +91,23 @@ class DrillWorld(World):
 
     async def work(self, until: Callable[[Json], bool], *, turns: int = 40) -> Json:
         """Let all work until the record is so."""
+        found: Json = {}
         for _ in range(turns):
             found = await self.drill()
             if until(found):
                 return found
             await self.turn()
-            await self.look()
+            await self.check()
             await self.controllers()
         raise AssertionError(f"it does not come to that: {found}, {await ordered.answer(self)}")
 
     async def until_phase(self, phase: str) -> Json:
         return await self.work(lambda found: found.get("phase") == phase)
 
-    async def order(self, **parts: object) -> ResourceOrder:
+    async def order(self, **parts: Unpack[OrderParts]) -> ResourceOrder:
         """Order a drill."""
-        made = await ordered.made(self, AskedFor.DRILL, **{**PARTS, **parts})  # type: ignore[typeddict-item] # a test names them
+        whole: OrderParts = {**PARTS, **parts}
+        made = await ordered.made(self, AskedFor.DRILL, **whole)
         await ordered.write(self, made)
         return made
 

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Awaitable, Callable
+from typing import Unpack
 
 import pytest
 
 from tests.operator.drills.drill_world import FOR_MS, B, DrillWorld, settled
 from tests.operator.people import ordered
+from tests.operator.people.ordered import OrderParts
 from tests.operator.resources import SPACE
 from tests.operator.roll import rolling_world
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, BUDGETS, Json
@@ -16,7 +18,7 @@ from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones.bookie_orders import BookieOrder, OrderKind, OrderWord
 
 
-async def refused(world: DrillWorld, **parts: object) -> str:
+async def refused(world: DrillWorld, **parts: Unpack[OrderParts]) -> str:
     """Order a drill, and give why it is refused."""
     await world.order(**parts)
     for _ in range(8):
@@ -54,7 +56,7 @@ async def _missing_there(world: DrillWorld) -> None:
 
 async def _ordered_about(world: DrillWorld) -> None:
     word = OrderWord(at_ms=1, by="bert", reason="no")
-    order = BookieOrder(kind=OrderKind.DRAIN, token="t", given=word, incarnation="0")
+    order = BookieOrder(kind=OrderKind.DRAIN, token="t", given=word, incarnation=None)
     await ordered.change_order(world, "log-a-0", order)
 
 

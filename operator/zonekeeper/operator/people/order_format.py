@@ -12,7 +12,7 @@
     heldBy    of release: the person's hold that was seen, as the status shows it
     bookie    of drain and takeBack
     forMs     of drill: for so long the zone is away
-    secret    of drill: the Secret that its probe shows in place of that of autorecovery
+    secret    of drill: the Secret that its probe shows in place of that of the client drill
     force     true: also if it is not known whether there is room for the copies
 
 An annotation and not a field of the spec, for three reasons. The spec is what is wished for at all

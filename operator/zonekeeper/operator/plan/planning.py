@@ -246,13 +246,11 @@ def _in_the_way(case: Case) -> DrillHindrances:
     outcome = stages.fold(KEEPING, case)
     busy = _waits(outcome, case.observed)
     if busy is not None:
-        told = f"{busy.predicate}: {busy.why}; {busy.predicate.runbook}"
-        return DrillHindrances(refused=(told,))
+        return drill_gates.busy(busy)
     if not isinstance(outcome, Settled) or beside(case) or certificates.is_under_way(case):
         why = "the cluster is being changed: see the conditions, and order it again afterwards"
         return DrillHindrances(refused=(why,))
-    zone, for_ms = asked
-    return drill_gates.ask(case.desired, case.observed, case.roll.sets, zone, for_ms)
+    return drill_gates.ask(case.desired, case.observed, case.roll.sets, asked)
 
 
 def beside(case: Case) -> tuple[Action, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.people import repair_shown
+from zonekeeper.operator.plugin import drills
 from zonekeeper.placement.zones import counted_time
 
 
@@ -27,6 +28,8 @@ def lines(resource: Json, now_ms: int) -> Iterator[str]:
     yield from _unwell(data["unwell"])
     yield from _repair(data["repair"], now_ms)
     yield from _orders(data)
+    if (drill := drills.of(resource)) is not None:
+        yield drills.line(drill)
     yield from plan_lines(resource, is_part=True)
 
 
@@ -71,6 +74,7 @@ def plain(resource: Json) -> Json:
         "bookieOrders": status.get("bookieOrders") or [],
         "order": status.get("order"),
         "roll": status.get("roll"),
+        "drill": None if (found := drills.of(resource)) is None else drills.plain(found),
     }
 
 

@@ -68,7 +68,7 @@ class ResourceOrder:
     is_forced: bool = False
     #: Of a drill: for so long the zone is away.
     for_ms: int | None = None
-    #: Of a drill: the Secret that its probe shows; None: that of autorecovery.
+    #: Of a drill: the Secret that its probe shows; None: that of the client ``drill``.
     secret: str | None = None
 
     @property

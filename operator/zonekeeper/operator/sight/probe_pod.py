@@ -17,6 +17,8 @@ from zonekeeper.wire.running import seam
 
 PROGRAM: Final = "probe"
 CONTAINER: Final = PROGRAM
+#: The client of ``spec.tls.clients`` whose certificate it shows, if no Secret is named.
+CLIENT: Final = "drill"
 _HASH_CHARS: Final = 10
 
 
@@ -37,8 +39,8 @@ def made(
         CLIENT_LABEL: desired.name,
     }
     assert CLUSTER_LABEL not in labels, "no budget may count it"
-    files = secret if desired.tls.is_on and secret else tls_parts.of_autorecovery(desired)
-    shown = store_access.of_autorecovery(desired.store)
+    files = _certificate(desired, secret)
+    shown = None if store_access.of_autorecovery(desired.store) is None else secret
     return {
         "metadata": {
             **body["metadata"],
@@ -52,11 +54,34 @@ def made(
             "securityContext": pod_parts.confinement(desired),
             "containers": [_container(desired, zone, drilled, files)],
             **pod_parts.scheduling(zone.pods),
-            **store_access.with_volume(
-                tls_parts.volumes(files), secret if shown and secret else shown
-            ),
+            **store_access.with_volume(tls_parts.volumes(files), shown),
         },
     }
+
+
+def lacks(desired: Desired, secret: str | None) -> str | None:
+    """Say what it cannot show, so that it could not write; None: it may be able to.
+
+    Bookies take appends of clients alone, and so does a store with ACLs.
+    """
+    if secret is None and store_access.of_autorecovery(desired.store) is not None:
+        return (
+            "the probe needs what a client shows to the metadata store: order it with --secret and "
+            "a Secret that has that, and tls.crt, tls.key and ca.crt"
+        )
+    if desired.tls.is_on and _certificate(desired, secret) is None:
+        return (
+            f"the probe needs the certificate of a client: add {CLIENT} to spec.tls.clients, or "
+            "order it with --secret and a Secret that has tls.crt, tls.key and ca.crt"
+        )
+    return None
+
+
+def _certificate(desired: Desired, secret: str | None) -> str | None:
+    if not desired.tls.is_on or secret is not None:
+        return secret if desired.tls.is_on else None
+    is_issued = CLIENT in desired.tls.clients
+    return tls_parts.client_name(desired.name, CLIENT) if is_issued else None
 
 
 def _container(desired: Desired, zone: Zone, drilled: ZoneName, files: str | None) -> Json:

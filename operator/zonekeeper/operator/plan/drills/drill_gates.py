@@ -12,11 +12,13 @@ from typing import Final
 from zonekeeper.operator.cluster import owned_objects, sizing
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.kubernetes.api import BUDGETS
+from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.roll import gating
 from zonekeeper.operator.roll.gates import RollGate
 from zonekeeper.operator.roll.gating import RollGround
 from zonekeeper.operator.roll.order import Step, ZoneSet
 from zonekeeper.operator.roots.roots import RootFound
+from zonekeeper.operator.sight import probe_pod
 from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.placement.base import misnamed, units
 from zonekeeper.placement.base.ids import BookieId, LedgerId, UpgradeDomain, ZoneName
@@ -27,6 +29,9 @@ from zonekeeper.placement.policy.rules import OnZoneLoss, Policy
 RETURN_MS_MAX: Final = 10 * units.MINUTE_MS
 #: They pass by themselves: an evaluation comes, the ledgers are read, the store answers.
 _PASSING: Final = frozenset({RollGate.NOT_EVALUATED, RollGate.METADATA_UNREACHABLE})
+
+#: An operator that has just started has seen no evaluation; an act that failed is done again.
+_PASSING_WAITS: Final = frozenset({Predicate.NOT_WATCHED, Predicate.FAILED, Predicate.UNREACHABLE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +44,21 @@ class DrillHindrances:
     passing: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedDrill:
+    """What is asked for."""
+
+    zone: ZoneName
+    for_ms: int
+    #: The Secret that the probe shows; None: that of the client ``drill``.
+    secret: str | None
+
+
 def ask(
-    desired: Desired,
-    observed: Observed,
-    sets: tuple[ZoneSet, ...],
-    zone: ZoneName,
-    for_ms: int,
+    desired: Desired, observed: Observed, sets: tuple[ZoneSet, ...], asked: AskedDrill
 ) -> DrillHindrances:
     """Give everything that is in the way of taking this zone away for so long."""
+    zone, for_ms = asked.zone, asked.for_ms
     found = next((one for one in sets if one.zone == zone), None)
     if found is None:
         known = [one.zone for one in sets]
@@ -57,6 +69,8 @@ def ask(
     if not isinstance(root, RootFound) or root.work is None or root.policy is None:
         return DrillHindrances(passing=("the metadata store was not read for it yet",))
     refused = [*_of_shape(desired, observed, found, for_ms), *_of_orders(root)]
+    if (lack := probe_pod.lacks(desired, asked.secret)) is not None:
+        refused.append(lack)
     passing = list[str]()
     ground = RollGround(desired=desired, observed=observed, sets=sets)
     for one in gating.waits(ground, _step(found, root)):
@@ -69,6 +83,13 @@ def ask(
     else:
         refused += _at_risk(observed, root, zone)
     return DrillHindrances(refused=tuple(refused), passing=tuple(passing))
+
+
+def busy(waiting: Waiting) -> DrillHindrances:
+    """Say what a wait of the cluster is for a drill."""
+    told = (f"{waiting.predicate}: {waiting.why}; {waiting.predicate.runbook}",)
+    is_passing = waiting.predicate in _PASSING_WAITS
+    return DrillHindrances(passing=told) if is_passing else DrillHindrances(refused=told)
 
 
 def bookies_of(found: ZoneSet) -> tuple[BookieId, ...]:

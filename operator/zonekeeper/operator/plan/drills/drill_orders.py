@@ -4,11 +4,10 @@ from zonekeeper.operator.people import answers, order_format
 from zonekeeper.operator.people.answering import DrillWord
 from zonekeeper.operator.people.order_format import ORDER, BadOrderError
 from zonekeeper.operator.plan.drills import drill_record
-from zonekeeper.operator.plan.drills.drill_gates import DrillHindrances
+from zonekeeper.operator.plan.drills.drill_gates import AskedDrill, DrillHindrances
 from zonekeeper.operator.plan.drills.drill_record import DrillPhase, DrillRecord
 from zonekeeper.operator.roots.resource_orders import AskedFor, ResourceOrder
 from zonekeeper.operator.sight.observed import Observed
-from zonekeeper.placement.base.ids import ZoneName
 
 #: These change where copies are, so they wait until a drill is over.
 _AFTERWARDS = frozenset({AskedFor.ENABLE, AskedFor.RELEASE, AskedFor.DRAIN})
@@ -48,15 +47,17 @@ def _ends(order: ResourceOrder, record: DrillRecord | None) -> DrillWord:
     return DrillWord()
 
 
-def about(observed: Observed) -> tuple[ZoneName, int] | None:
-    """Give zone and time of a drill that is asked for, or whose zone is not away yet."""
+def about(observed: Observed) -> AskedDrill | None:
+    """Give the drill that is asked for, or whose zone is not away yet."""
     record = drill_record.read(observed.status)
     if record is not None and record.is_on:
-        return (record.zone, record.for_ms) if record.phase is DrillPhase.PROBING else None
+        if record.phase is not DrillPhase.PROBING:
+            return None
+        return AskedDrill(zone=record.zone, for_ms=record.for_ms, secret=record.secret)
     order = asked(observed)
     if order is None or order.zone is None or order.for_ms is None:
         return None
-    return order.zone, order.for_ms
+    return AskedDrill(zone=order.zone, for_ms=order.for_ms, secret=order.secret)
 
 
 def asked(observed: Observed) -> ResourceOrder | None:

@@ -68,7 +68,7 @@ class DrillRecord:
     ended_ms: int | None = None
     #: When the gate of the zone was seen held for the first time while it was away.
     held_ms: int | None = None
-    #: The Secret that the probe shows; None: that of autorecovery.
+    #: The Secret that the probe shows; None: that of the client ``drill``.
     secret: str | None = None
     outcome: DrillOutcome | None = None
     why: str = ""
