@@ -38,6 +38,12 @@ def plan_lines(resource: Json, *, is_part: bool = False) -> Iterator[str]:
     data = plan(resource)
     if data["paused"]:
         yield "spec.paused: the operator does nothing before it is false"
+    if not is_part:
+        for one in repair_shown.held(resource.get("status") or {}) or ():
+            yield (
+                f"held: {gate_words(one['gate'])}: {one['reason']}; what a release would copy is "
+                "counted by `zonekeeper operator plan`"
+            )
     roll = data["roll"]
     if not roll or (roll["phase"] == "Settled" and is_part):
         if not is_part:
