@@ -280,15 +280,14 @@ OF_B = ("log-b-0", "log-b-1")
 
 async def drill(world: World) -> None:
     """Let a person order a drill; no probe is ready here."""
-    made = await ordered.made(world, AskedFor.DRILL, zone=ZoneName("b"), for_ms=60_000)
-    await ordered.write(world, made)
+    about = ordered.OrderParts(zone=ZoneName("b"), for_ms=60_000)
+    await ordered.write(world, await ordered.made(world, AskedFor.DRILL, **about))
 
 
 async def end_drill(world: World) -> None:
     """Let that person end it."""
-    token = Token((await world.get())["status"]["drill"]["token"])
-    made = await ordered.made(world, AskedFor.END_DRILL, zone=ZoneName("b"), incident=token)
-    await ordered.write(world, made)
+    about = ordered.OrderParts(zone=ZoneName("b"), incident=Token("order-drill"))
+    await ordered.write(world, await ordered.made(world, AskedFor.END_DRILL, **about))
 
 
 #: The pod of an autorecovery process.
