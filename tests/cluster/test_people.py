@@ -19,8 +19,7 @@ def test_a_person_orders_by_the_resource_alone(
     new_clusters: Callable[[], Clusters], tmp_path: Path
 ) -> None:
     clusters = new_clusters()
-    licence = [{"name": "LICENCE", "value": CANARY}]
-    clusters.apply("log", bookiesPerZone=1, policy=persons.SOON, env=licence)
+    clusters.apply("log", bookiesPerZone=1, policy=persons.SOON)
     clusters.wait_for_ready("log")
     clusters.until(
         "log", lambda: persons.gates(clusters) is not None, what="records of the zone watch"
@@ -34,6 +33,18 @@ def test_a_person_orders_by_the_resource_alone(
     release = ("autorecovery", "release", "log", "--zone", "b")
     assert persons.order(config, *release, code=2)["phase"] == "Refused"
     assert persons.order(config, *release, "--force")["phase"] == "Done"
+
+
+@pytest.mark.long
+def test_a_person_drains_rolls_and_reports_and_has_no_other_rights(
+    new_clusters: Callable[[], Clusters], tmp_path: Path
+) -> None:
+    clusters = new_clusters()
+    licence = [{"name": "LICENCE", "value": CANARY}]
+    clusters.apply("log", bookiesPerZone=1, policy=persons.SOON, env=licence)
+    clusters.wait_for_ready("log")
+    config = persons.config_of_person(clusters, tmp_path)
+
     assert "no new ensemble" in persons.order(config, "drain", "log", "log-b-0", code=2)["message"]
     persons.plugin(config, "roll", "pause", "log")
     assert clusters.get("log")["spec"]["update"]["paused"] is True
