@@ -289,3 +289,25 @@ async def test_a_second_drill_replaces_the_report_of_the_first() -> None:
         await world.turn()
     assert (await world.drill())["phase"] == "Away", "that was the end of another drill"
     assert (await ordered.answer(world))["phase"] == "Refused"
+
+
+async def test_what_passes_by_itself_keeps_the_zone_until_it_has_passed() -> None:
+    """An operator that has just started has seen no evaluation: it takes no zone away."""
+    world = await settled()
+    world.is_probe_ready = False
+    await world.order()
+    await world.until_phase("Probing")
+    world.is_probe_ready = True
+    await world.controllers()
+    world.is_watched = False
+    await world.reconciler.close()
+    world.reconciler = world.new_operator()
+
+    for _ in range(5):
+        await world.turn()
+        await world.controllers()
+    assert (await world.drill())["phase"] == "Probing"
+    assert await world.replicas() == {"a": 2, "b": 2, "c": 2}
+
+    world.is_watched = True
+    await world.until_phase("Away")
