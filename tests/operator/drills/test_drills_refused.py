@@ -74,7 +74,7 @@ async def _refused_edit(world: DrillWorld) -> None:
 
 
 async def _last_copies(world: DrillWorld) -> None:
-    await rolling_world.write_ledger(world, 7, "log-b-0", "log-b-1", ack=1)
+    await rolling_world.write_ledger(world, 7, "log-b-0", "log-b-1", "log-a-0", ack=2)
     await rolling_world.write_ledger(world, 9, "log-b-0", ack=1)
 
 
