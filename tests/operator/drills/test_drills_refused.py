@@ -111,6 +111,7 @@ async def test_what_is_in_the_way_refuses_it(
             {"policy": {"repair": {"onZoneLoss": "repairAfter", "after": "10m"}}},
             "policy.repair.after is 10m, and the zone may be away for 11m",
         ),
+        ({"tls": {"mode": "Operator"}}, "add drill to spec.tls.clients"),
     ],
 )
 async def test_what_the_resource_asks_for_may_refuse_it(spec: Json, why: str) -> None:
