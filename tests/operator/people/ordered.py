@@ -33,6 +33,7 @@ class OrderParts(TypedDict, total=False):
     held_by: str | None
     bookie: BookieId | None
     is_forced: bool
+    for_ms: int
 
 
 async def made(world: World, asked: AskedFor, **parts: Unpack[OrderParts]) -> ResourceOrder:

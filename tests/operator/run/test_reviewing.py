@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.operator.admission import questions
+from tests.operator.people import ordered
 from tests.operator.resources import NAME, SPACE, resource
 from tests.operator.worlds import World
 from zonekeeper.metadata.store.store import MetadataStore
@@ -16,9 +17,11 @@ from zonekeeper.operator.kubernetes.api import (
     KubernetesError,
     ObjectKind,
 )
+from zonekeeper.operator.roots.resource_orders import AskedFor
 from zonekeeper.operator.roots.roots import Opener
 from zonekeeper.operator.run import reviewing
 from zonekeeper.operator.run.reviewing import Reviewer
+from zonekeeper.placement.base.ids import ZoneName
 
 
 def only_reads(verb: str, kind: ObjectKind) -> None:
@@ -212,3 +215,19 @@ async def test_a_definition_goes_with_a_warning_where_clusters_cannot_be_seen() 
     assert told["allowed"] is True
     assert "were not seen" in told["warnings"][0]
     assert "busy" in told["warnings"][0]
+
+
+async def test_an_edit_that_ends_a_drill_is_warned_of() -> None:
+    world = await settled()
+    about = ordered.OrderParts(zone=ZoneName("b"), for_ms=60_000)
+    before = (await asked(world, update={"bake": "7m"}))["warnings"]
+    await ordered.write(world, await ordered.made(world, AskedFor.DRILL, **about))
+    for _ in range(4):
+        await world.turn()
+        await world.controllers()
+    assert (await world.get())["status"]["drill"]["phase"] == "Probing"
+
+    found = await asked(world, update={"bake": "7m"})
+
+    assert found["allowed"] is True
+    assert found["warnings"] == ["a drill is on: this edit ends it", *before]

@@ -15,6 +15,7 @@ from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.operator.shapes import (
     amounts,
     config,
+    drill_schema,
     forbidden,
     images,
     names,
@@ -350,6 +351,7 @@ def _status() -> Json:
             "roll": _roll(),
             "scaling": _scaling(),
             "order": _answered(),
+            "drill": drill_schema.of_status(),
             "repair": _repair(),
             "bookieOrders": _by_key(_bookie_order(), "bookie"),
         },

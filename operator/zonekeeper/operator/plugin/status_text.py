@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.people import repair_shown
+from zonekeeper.operator.plugin import drills
 from zonekeeper.placement.zones import counted_time
 
 
@@ -27,6 +28,8 @@ def lines(resource: Json, now_ms: int) -> Iterator[str]:
     yield from _unwell(data["unwell"])
     yield from _repair(data["repair"], now_ms)
     yield from _orders(data)
+    if (drill := drills.of(resource)) is not None:
+        yield drills.line(drill)
     yield from plan_lines(resource, is_part=True)
 
 
@@ -35,6 +38,12 @@ def plan_lines(resource: Json, *, is_part: bool = False) -> Iterator[str]:
     data = plan(resource)
     if data["paused"]:
         yield "spec.paused: the operator does nothing before it is false"
+    if not is_part:
+        for one in repair_shown.held(resource.get("status") or {}) or ():
+            yield (
+                f"held: {gate_words(one['gate'])}: {one['reason']}; what a release would copy is "
+                "counted by `zonekeeper operator plan`"
+            )
     roll = data["roll"]
     if not roll or (roll["phase"] == "Settled" and is_part):
         if not is_part:
@@ -71,6 +80,7 @@ def plain(resource: Json) -> Json:
         "bookieOrders": status.get("bookieOrders") or [],
         "order": status.get("order"),
         "roll": status.get("roll"),
+        "drill": None if (found := drills.of(resource)) is None else drills.plain(found),
     }
 
 
