@@ -15,6 +15,7 @@ from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.operator.shapes import (
     amounts,
     config,
+    drill_schema,
     forbidden,
     images,
     names,
@@ -350,6 +351,7 @@ def _status() -> Json:
             "roll": _roll(),
             "scaling": _scaling(),
             "order": _answered(),
+            "drill": drill_schema.of_status(),
             "repair": _repair(),
             "bookieOrders": _by_key(_bookie_order(), "bookie"),
         },
@@ -407,6 +409,7 @@ def _roll() -> Json:
 
 def _scaling() -> Json:
     text, count = {"type": "string"}, {"type": "integer"}
+    texts = {"type": "array", "items": text}
     claim = _object(
         {"name": text, "uid": text},
         description="A claim of the bookie.",
@@ -420,18 +423,10 @@ def _scaling() -> Json:
     return _object(
         {
             "phase": text,
-            "zones": {
-                "type": "array",
-                "items": text,
-                "description": "The zones that leave, with all their bookies.",
-            },
+            "zones": texts | {"description": "The zones that leave, with all their bookies."},
             "target": count | {"description": "The number that bookies are removed for."},
             "doing": text,
-            "plan": {
-                "type": "array",
-                "items": text,
-                "description": "The bookies that are left to go, in order.",
-            },
+            "plan": texts | {"description": "The bookies that are left to go, in order."},
             "leaving": _by_key(bookie, "bookie"),
         },
         description="How the bookies go that are not asked for any more.",
@@ -473,7 +468,8 @@ def _repair() -> Json:
             "held": _by_key(held, "gate"),
         },
         description="What the records of the zone watch say of repair.",
-        required=["enabled", "held"],
+        # No list of a map's kind is required: the API server drops one that an apply empties.
+        required=["enabled"],
     )
 
 

@@ -62,6 +62,20 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSpec:
+    """Change these fields of the spec of this very object, as it was seen."""
+
+    kind: ObjectKind
+    item: Json
+    spec: Json
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return str(self.item["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MarkClaim:
     """Write the label on this very claim that names the instance of its volume's data."""
 
@@ -99,14 +113,6 @@ class RemoveSetAlone:
 
     name: str
     uid: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResizeSet:
-    """Give this very StatefulSet, as it was seen, so many replicas; nothing else of it changes."""
-
-    item: Json
-    replicas: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,11 +200,11 @@ Action: TypeAlias = (
     | PublishPolicy
     | Apply
     | Adopt
+    | ChangeSpec
     | MarkClaim
     | GrowClaim
     | RemoveObject
     | RemoveSetAlone
-    | ResizeSet
     | RemoveZoneRecord
     | RemoveRoot
     | DeclareMaintenance

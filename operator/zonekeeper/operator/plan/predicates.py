@@ -37,6 +37,8 @@ class Predicate(enum.StrEnum):
     ACTS_PAUSED = "ActsPaused"
     #: A new zone is not in place, so no ledger is placed there.
     ZONE_NOT_NAMED = "ZoneNotNamed"
+    #: A zone is away for a drill: nothing else is done meanwhile.
+    DRILL = "Drill"
     #: An act of the last turn failed.
     FAILED = "Failed"
     #: Fewer bookies are ready than are asked for, and nothing says why.

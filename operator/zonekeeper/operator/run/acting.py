@@ -35,6 +35,7 @@ from zonekeeper.operator.plan.plans import (
     Action,
     Adopt,
     Apply,
+    ChangeSpec,
     DeclareMaintenance,
     GrowClaim,
     Hold,
@@ -51,7 +52,6 @@ from zonekeeper.operator.plan.plans import (
     RemoveSetAlone,
     RemoveZoneRecord,
     RenewMaintenance,
-    ResizeSet,
     TakeRemovalBack,
 )
 from zonekeeper.operator.roots.roots import Roots
@@ -109,11 +109,11 @@ class Actor:
             case (
                 Apply()
                 | Adopt()
+                | ChangeSpec()
                 | MarkClaim()
                 | GrowClaim()
                 | RemoveObject()
                 | RemoveSetAlone()
-                | ResizeSet()
             ):
                 await self._on_object(action, resource)
             case RemoveZoneRecord():
@@ -144,7 +144,7 @@ class Actor:
 
     async def _on_object(
         self,
-        action: Apply | Adopt | MarkClaim | GrowClaim | RemoveObject | RemoveSetAlone | ResizeSet,
+        action: Apply | Adopt | ChangeSpec | MarkClaim | GrowClaim | RemoveObject | RemoveSetAlone,
         resource: Json,
     ) -> None:
         meta = resource["metadata"]
@@ -155,9 +155,8 @@ class Actor:
                 owners = owned_objects.taken_over(action.item, resource)
                 changes = {"metadata": {"ownerReferences": owners}}
                 await self._kubernetes.edit(action.kind, action.item, changes)
-            case ResizeSet():
-                sized: Json = {"spec": {"replicas": action.replicas}}
-                await self._kubernetes.edit(STATEFUL_SETS, action.item, sized)
+            case ChangeSpec():
+                await self._kubernetes.edit(action.kind, action.item, {"spec": action.spec})
             case MarkClaim() | GrowClaim():
                 await self._kubernetes.apply(CLAIMS, _claim(action, meta))
             case RemoveObject():

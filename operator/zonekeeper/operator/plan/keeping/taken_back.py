@@ -20,7 +20,7 @@ from zonekeeper.operator.kubernetes.api import (
     ZONE_LABEL,
 )
 from zonekeeper.operator.plan import taking
-from zonekeeper.operator.plan.plans import Action, RemoveObject, RemoveZoneRecord, ResizeSet
+from zonekeeper.operator.plan.plans import Action, ChangeSpec, RemoveObject, RemoveZoneRecord
 from zonekeeper.operator.plan.scaling import leaving
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled
 
@@ -57,7 +57,7 @@ def _smaller(case: Case) -> Iterator[Action]:
     for name, count in taking.going(case.desired, case.observed).items():
         item = case.observed.sets[name]
         if item["spec"]["replicas"] > count:
-            yield ResizeSet(item=item, replicas=count)
+            yield ChangeSpec(kind=STATEFUL_SETS, item=item, spec={"replicas": count})
 
 
 def _records(case: Case) -> Iterator[Action]:
