@@ -10,7 +10,8 @@ at work. While the resource is refused or blocked, the cluster of the kept spec 
 The first stage that is not settled decides; the stages after it are not asked. A deleted resource
 has stages of its own, in the other direction. The stage of marking is asked beside them in every
 turn: claims get their label also while another stage waits. So is the growth of volumes and
-the healing of lost ones. A person who pauses the operator stops all of them.
+the healing of lost ones. Disruption budgets come before all of them: a StatefulSet of a new zone is
+made when it is sure how its bookies may be evicted. A person who pauses the operator stops all.
 """
 
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ from zonekeeper.operator.plan import (
     taking_over,
 )
 from zonekeeper.operator.plan.conditions import Condition, Notice, Type
+from zonekeeper.operator.plan.draining import drain_telling, draining
 from zonekeeper.operator.plan.keeping import (
     applied,
     bookies,
@@ -100,6 +102,7 @@ KEEPING: Final[tuple[Stage, ...]] = (
     bookies.stage,
     locations.stage,
     repair.stage,
+    drain_telling.stage,
 )
 #: The stages of a deleted resource.
 REMOVING: Final[tuple[Stage, ...]] = (
@@ -170,7 +173,10 @@ def _keep(case: Case, now: str) -> TurnPlan:
     observed = case.observed
     outcome = stages.fold(KEEPING, case)
     ordered = _ordered(case)
-    actions = (*_obeyed(ordered, observed), *stages.actions_of(outcome))
+    actions = _obeyed(ordered, observed)
+    if not pausing.is_paused(observed):
+        actions += draining.actions(case)
+    actions += stages.actions_of(outcome)
     if not pausing.is_paused(observed):
         actions += beside(case)
     zones = standing.zones(case.buildable, observed)
@@ -185,6 +191,7 @@ def _keep(case: Case, now: str) -> TurnPlan:
         scaled.condition(case),
         locations.condition(case),
         readiness.condition(case),
+        drain_telling.condition(case),
         certificates.condition(case),
         repair.condition(observed),
         bookies.condition(case, zones),
