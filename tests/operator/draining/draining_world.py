@@ -1,9 +1,17 @@
 """A world whose nodes people cordon and drain."""
 
 from tests.operator.draining import evicting
-from tests.operator.resources import NAME, SPACE
+from tests.operator.resources import NAME, SPACE, revision_of
 from tests.operator.worlds import World
-from zonekeeper.operator.kubernetes.api import BUDGETS, NODES, PODS, ZONE_LABEL, Json, ObjectKind
+from zonekeeper.operator.kubernetes.api import (
+    BUDGETS,
+    NODES,
+    PODS,
+    REVISION_LABEL,
+    ZONE_LABEL,
+    Json,
+    ObjectKind,
+)
 from zonekeeper.operator.sight import node_sight
 
 BOOKIES = 3
@@ -74,7 +82,8 @@ class DrainingWorld(World):
             await super()._bookie(name, item)
             return
         owner = {"kind": "StatefulSet", "controller": True, "uid": item["metadata"]["uid"]}
-        meta = {"name": name, "namespace": SPACE, "labels": labels, "ownerReferences": [owner]}
+        marked = {**labels, REVISION_LABEL: revision_of(item)}
+        meta = {"name": name, "namespace": SPACE, "labels": marked, "ownerReferences": [owner]}
         self.kubernetes.put(PODS, {"metadata": meta, "spec": {}, "status": {"conditions": []}})
 
 

@@ -1,6 +1,5 @@
 """The Eviction API over the budgets of a twin, and the one rule that must hold at any moment."""
 
-import copy
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -62,8 +61,7 @@ def broken_rule(pods: Sequence[Json], budgets: Sequence[Json], expected: int) ->
         if not may_evict(names[0], pods, budgets, expected):
             continue
         left = [one for one in pods if one is not first]
-        gone = copy.deepcopy(first)
-        gone["status"] = {}
+        gone = first | {"status": {}}
         if may_evict(names[1], [*left, gone], budgets, expected):
             return f"{names[0]} and {names[1]} may be evicted"
     return ""
