@@ -1,7 +1,6 @@
 """Drains on a real control plane, by its own Eviction API: one zone together, no second one."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from typing import Final
 
@@ -64,8 +63,11 @@ class Drained:
         return {item["metadata"]["name"]: item["metadata"]["uid"] for item in found}
 
     def scale_operator(self, count: int) -> None:
-        scale = ("scale", "deployment", "-l", "app.kubernetes.io/name=zonekeeper")
+        scale = ("scale", "deployment", "-l", "app.kubernetes.io/name=zonekeeper-operator")
         self.lab.kubectl(*scale, f"--replicas={count}", "-n", SYSTEM)
+
+    def is_operator_gone(self) -> bool:
+        return not self.lab.list("pods", namespace=SYSTEM)
 
 
 def test_a_zone_is_drained_together_and_a_second_one_is_refused_also_without_the_operator(
@@ -84,6 +86,7 @@ def test_a_zone_is_drained_together_and_a_second_one_is_refused_also_without_the
         clusters.until("log", lambda: drained.budgets() == A_IS_OPEN, what="zone a open")
         clusters.until("log", drained.are_counted, what="the pods counted")
         drained.scale_operator(0)
+        clusters.until("log", drained.is_operator_gone, what="no operator")
         drained.cordon(*nodes[1])
         for pod in OF_A:
             drained.evict(pod)
