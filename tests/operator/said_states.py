@@ -51,6 +51,15 @@ def in_trouble(kind: TroubleKind) -> Callable[[Json], None]:
     return begin
 
 
+def cordoned(*, is_cordoned: bool) -> Callable[[Json], None]:
+    """Let nothing be placed on a node, or end that."""
+
+    def change(item: Json) -> None:
+        item["spec"] = {"unschedulable": is_cordoned}
+
+    return change
+
+
 def refuse_an_empty_disk(item: Json) -> None:
     in_trouble(TroubleKind.CRASH_LOOP)(item)
     ended = {"exitCode": 2, "message": f"its data folder is empty: {seam.LOST_DISK}"}

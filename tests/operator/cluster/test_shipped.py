@@ -273,7 +273,7 @@ def test_every_field_of_the_spec_stands_in_the_table_of_the_page() -> None:
 
 
 #: Structures of our own, whose fields stand in the page one by one.
-_SECTIONS: Final = ("autoReplication", "heal", "scaleDown", "storage", "update")
+_SECTIONS: Final = ("autoReplication", "drains", "heal", "scaleDown", "storage", "update")
 
 
 def _listed(spec: Json) -> list[str]:

@@ -13,6 +13,7 @@ from tests.operator.resources import NAME, SPACE, URI
 from tests.operator.said_states import (
     be_ready,
     be_unready,
+    cordoned,
     have_room,
     in_trouble,
     refuse_an_empty_disk,
@@ -252,6 +253,26 @@ async def refuse_nodes(world: World) -> None:
     world.now_ms += node_sight.FRESH_MS
 
 
+def cordoning(*, is_cordoned: bool) -> Step:
+    """Cordon two zones, of which one is opened to a drain; the other waits for it."""
+
+    async def step(world: World) -> None:
+        for zone in "ab":
+            node = world.kubernetes.peek(NODES, "", f"node-{zone}")
+            assert node is not None
+            cordoned(is_cordoned=is_cordoned)(node)
+            world.kubernetes.put(NODES, node)
+        world.now_ms += node_sight.FRESH_MS
+
+    return step
+
+
+async def choose_bookies(world: World) -> None:
+    selector = {"matchLabels": {"zonekeeper.io/cluster": NAME}}
+    meta = {"name": "theirs", "namespace": SPACE}
+    world.kubernetes.put(BUDGETS, {"metadata": meta, "spec": {"selector": selector}})
+
+
 async def stop_watching(world: World) -> None:
     world.is_watched = False
     await world.turn()  # it sees the last evaluation
@@ -328,6 +349,12 @@ KEEPING = (
         begin=changing(PODS, REPAIRER, be_unready),
         end=changing(PODS, REPAIRER, be_ready),
     ),
+    Trouble(
+        predicate=P.DRAIN_WAITS,
+        begin=cordoning(is_cordoned=True),
+        end=cordoning(is_cordoned=False),
+    ),
+    Trouble(predicate=P.FOREIGN_BUDGET, begin=choose_bookies, end=letting_go(BUDGETS, "theirs")),
 )
 #: Beside other troubles they do what bookies do that are not ready for no reason that is known.
 OF_PODS = (
