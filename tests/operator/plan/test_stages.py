@@ -10,6 +10,7 @@ from tests.operator.plan.small_world import Scene
 from tests.support.checkout_root import ROOT
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.plan import pausing, planning, stages
+from zonekeeper.operator.plan.draining import draining
 from zonekeeper.operator.plan.plans import Release, TurnPlan
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
@@ -72,7 +73,8 @@ def test_the_first_stage_that_is_not_settled_decides_and_later_ones_are_not_aske
         still = scene.observed.leaving or pausing.is_paused(scene.observed)
         marks = () if still else planning.beside(case)
         decided = outcome.actions if isinstance(outcome, Act) else ()
-        assert plan.actions == decided + marks
+        drains = () if still else draining.actions(case)
+        assert plan.actions == drains + decided + marks
         if isinstance(outcome, Waiting):
             assert plan.waits_for == outcome
 

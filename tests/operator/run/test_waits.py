@@ -13,7 +13,8 @@ from tests.operator.resources import NAME, SPACE, URI
 from tests.operator.said_states import (
     be_ready,
     be_unready,
-    cordoned,
+    choose_bookies,
+    cordoning,
     have_room,
     in_trouble,
     refuse_an_empty_disk,
@@ -251,26 +252,6 @@ async def refuse_nodes(world: World) -> None:
     """Refuse the operator nodes when what it remembers of them is too old."""
     await refusing("get", NODES)(world)
     world.now_ms += node_sight.FRESH_MS
-
-
-def cordoning(*, is_cordoned: bool) -> Step:
-    """Cordon two zones, of which one is opened to a drain; the other waits for it."""
-
-    async def step(world: World) -> None:
-        for zone in "ab":
-            node = world.kubernetes.peek(NODES, "", f"node-{zone}")
-            assert node is not None
-            cordoned(is_cordoned=is_cordoned)(node)
-            world.kubernetes.put(NODES, node)
-        world.now_ms += node_sight.FRESH_MS
-
-    return step
-
-
-async def choose_bookies(world: World) -> None:
-    selector = {"matchLabels": {"zonekeeper.io/cluster": NAME}}
-    meta = {"name": "theirs", "namespace": SPACE}
-    world.kubernetes.put(BUDGETS, {"metadata": meta, "spec": {"selector": selector}})
 
 
 async def stop_watching(world: World) -> None:

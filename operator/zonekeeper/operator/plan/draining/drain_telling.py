@@ -36,6 +36,9 @@ def condition(case: Case) -> Condition:
 
 
 def _waits(case: Case) -> Waiting | None:
+    progress = draining.decide(case)
+    if progress is None:
+        return None
     if names := case.observed.foreign_budgets:
         why = (
             f"PodDisruptionBudgets of somebody else choose bookies: {naming.some(list(names))}; "
@@ -43,8 +46,7 @@ def _waits(case: Case) -> Waiting | None:
             "other pods"
         )
         return Waiting(Predicate.FOREIGN_BUDGET, why)
-    progress = draining.decide(case)
-    if progress is None or not progress.waits:
+    if not progress.waits:
         return None
     told = [f"zone {zone}: {why}" for zone, why in sorted(progress.waits.items())]
     return Waiting(Predicate.DRAIN_WAITS, "\n".join(told))

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from zonekeeper.operator.cluster import drift, owned_objects
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.kubernetes.api import BUDGETS, Json
+from zonekeeper.operator.plan import ownership
 from zonekeeper.operator.plan.draining import drain_gates
 from zonekeeper.operator.plan.plans import Action, Apply, RemoveObject
 from zonekeeper.operator.plan.stages import Case
@@ -55,7 +56,7 @@ def actions(case: Case) -> tuple[Action, ...]:
 
 def decide(case: Case) -> DrainProgress | None:
     """Decide which zone is open; None: there is no cluster that can be built."""
-    if case.buildable is None or case.roll is None or case.observed.instance is None:
+    if case.buildable is None or case.roll is None or ownership.instance(case.observed) is None:
         return None
     return _Draining(case.buildable, case.observed, case.roll).decide()
 
