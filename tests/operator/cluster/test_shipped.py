@@ -8,6 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.operator.draining.draining_world import DrainingWorld
 from tests.operator.resources import clock, resource
 from tests.operator.volumes.volume_world import VolumeWorld
 from tests.operator.worlds import World
@@ -187,6 +188,11 @@ async def test_the_role_allows_exactly_what_the_operator_does(tmp_path: Path) ->
     await growing.settle()
     await growing.change(storage={"size": "2Gi"})
     await growing.settle()
+    draining = DrainingWorld()
+    await draining.settle()
+    draining.fate = note
+    draining.cordon("a")
+    await draining.settle()
     used |= {(f"{kind.group}/{kind.plural}", verb) for kind in OWNED for verb in ("list", "watch")}
     clusters = "zonekeeper.io/bookieclusters"
     # Its status and finalizer are applied; the resource itself is never created by us.
