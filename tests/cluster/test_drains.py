@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.installation import SYSTEM, Clusters
 from tests.cluster.test_roll import SOON
 
-pytestmark = [pytest.mark.cluster, pytest.mark.needs_lab]
+pytestmark = [pytest.mark.cluster, pytest.mark.needs_lab, pytest.mark.long]
 
 OF_A: Final = [f"log-a-{number}" for number in range(3)]
 A_IS_OPEN: Final = {"log-b-closed", "log-c-closed"}

@@ -21,7 +21,7 @@ class DrainingWorld(World):
     """Each zone has one node, on which all its bookies stand."""
 
     def __init__(self, **spec: object) -> None:
-        super().__init__(**{"bookiesPerZone": BOOKIES, **spec})
+        super().__init__(None, **{"bookiesPerZone": BOOKIES, **spec})
         #: Where no pod is placed.
         self.cordoned: set[str] = set()
         #: The writes of the operator, each with the budgets that stood after it.
