@@ -107,13 +107,10 @@ async def look(
     owned = {
         (kind.plural, item["metadata"]["name"]): item
         for kind in OWNED
-        if kind is not BUDGETS
         for item in await _listed(kubernetes, kind, namespace, labels)
     }
     budgets = await kubernetes.list(BUDGETS, namespace)
-    owned |= {
-        (BUDGETS.plural, one["metadata"]["name"]): one for one in budgets if _is_of(name, one)
-    }
+    owned |= _of(name, budgets)
     keeps = f"{KEEPS_LABEL}={name}"
     revisions = await kubernetes.list(CONTROLLER_REVISIONS, namespace, labels=keeps)
     kept, kept_sets = kept_spec.read(revisions, resource), kept_set.read(revisions, resource)
@@ -219,6 +216,8 @@ async def _listed(
     The rights of an older release do not have NetworkPolicies. Clusters without them go on; those
     that ask for them say what the API server refuses.
     """
+    if kind is BUDGETS:
+        return []  # those of others are looked at, too
     try:
         return await kubernetes.list(kind, namespace, labels=labels)
     except NotPermittedError:
@@ -241,9 +240,13 @@ async def _certificates(
     return renewing.followed(earlier.certificates, seen, now_ms=moment.now_ms)
 
 
-def _is_of(cluster: str, item: Json) -> bool:
-    found = item["metadata"].get("labels", {}).get(CLUSTER_LABEL)
-    return bool(found == cluster)
+def _of(cluster: str, budgets: list[Json]) -> dict[tuple[str, str], Json]:
+    """Pick the budgets that have the label of a cluster."""
+    return {
+        (BUDGETS.plural, one["metadata"]["name"]): one
+        for one in budgets
+        if one["metadata"].get("labels", {}).get(CLUSTER_LABEL) == cluster
+    }
 
 
 def _made_ms(resource: Json) -> int:
