@@ -10,9 +10,10 @@ at work. While the resource is refused or blocked, the cluster of the kept spec 
 The first stage that is not settled decides; the stages after it are not asked. A deleted resource
 has stages of its own, in the other direction. The stage of marking is asked beside them in every
 turn: claims get their label also while another stage waits. So is the growth of volumes and
-the healing of lost ones. Disruption budgets come before all of them: a StatefulSet of a new zone is
-made when it is sure how its bookies may be evicted. A person who pauses the operator stops all of
-them. While a drill is on, none is asked: the drill alone acts.
+the healing of lost ones. Disruption budgets come before all of them where bookies run: a
+StatefulSet of a new zone is made when it is sure how its bookies may be evicted. Only the finalizer
+comes before the budgets. Where no bookie runs, they are the first of the objects. A person who
+pauses the operator stops all of them. While a drill is on, none is asked: the drill alone acts.
 """
 
 from collections.abc import Iterator
@@ -84,8 +85,8 @@ WAITING_MS: Final = 2_000
 #: At rest: events begin a turn at once, but nodes and the metadata store have none.
 RESTING_MS: Final = 30_000
 
-#: The stages of a cluster that is built and kept up.
-KEEPING: Final[tuple[Stage, ...]] = (
+#: The stages that come before the first object of a cluster.
+_BEFORE_OBJECTS: Final[tuple[Stage, ...]] = (
     pausing.stage,
     finalizer.stage,
     restoring.stage,
@@ -95,6 +96,10 @@ KEEPING: Final[tuple[Stage, ...]] = (
     policy.stage,
     last_legal.stage,
     certificates.stage,
+)
+#: The stages of a cluster that is built and kept up.
+KEEPING: Final[tuple[Stage, ...]] = (
+    *_BEFORE_OBJECTS,
     objects.stage,
     taken_back.stage,
     store.stage,
@@ -180,7 +185,7 @@ def _keep(case: Case, now: str) -> TurnPlan:
     is_free = not drill.is_on and not pausing.is_paused(observed)
     actions = _obeyed(ordered, observed)
     if is_free:
-        actions += draining.actions(case)
+        actions += _budgets(case)
     actions += stages.actions_of(outcome)
     if not drill.is_on:
         actions += drill.actions
@@ -255,11 +260,21 @@ def _in_the_way(case: Case) -> DrillHindrances:
     busy = _waits(outcome, case.observed)
     if busy is not None:
         return drill_gates.busy(busy)
-    acts = draining.actions(case) or beside(case)
+    acts = _budgets(case) or beside(case)
     if not isinstance(outcome, Settled) or acts or certificates.is_under_way(case):
         why = "the cluster is being changed: see the conditions, and order it again afterwards"
         return DrillHindrances(refused=(why,))
     return drill_gates.ask(case.desired, case.observed, case.roll.sets, asked)
+
+
+def _budgets(case: Case) -> tuple[Action, ...]:
+    """Give the writes of budgets that are due: where bookies run, they wait for no other stage.
+
+    None is due before the finalizer is held. Where no bookie runs, none can be evicted, so the
+    budgets wait like all objects until the policy and the kept spec stand.
+    """
+    first = (finalizer.stage,) if case.observed.pods else _BEFORE_OBJECTS
+    return draining.actions(case) if isinstance(stages.fold(first, case), Settled) else ()
 
 
 def beside(case: Case) -> tuple[Action, ...]:
