@@ -9,6 +9,7 @@ from zonekeeper.operator.cluster import kept_spec
 from zonekeeper.operator.cluster.kept_spec import KeptSpec
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
+    BUDGETS,
     CLAIMS,
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
@@ -27,7 +28,7 @@ NOW = "2026-01-02T03:04:05Z"
 
 #: The kinds by which a world has changed or not.
 PICTURED = (
-    *(BOOKIE_CLUSTERS, CONTROLLER_REVISIONS, STATEFUL_SETS, DEPLOYMENTS),
+    *(BOOKIE_CLUSTERS, CONTROLLER_REVISIONS, STATEFUL_SETS, DEPLOYMENTS, BUDGETS),
     *(PODS, CLAIMS, SECRETS),
 )
 

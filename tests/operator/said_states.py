@@ -1,8 +1,11 @@
-"""What Kubernetes may say of a pod or a claim, as changes of the object."""
+"""What Kubernetes may say of a pod or a claim, as changes of the object; and what people do."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from zonekeeper.operator.kubernetes.api import Json
+from tests.operator.resources import NAME, SPACE
+from tests.operator.worlds import World
+from zonekeeper.operator.kubernetes.api import BUDGETS, NODES, Json
+from zonekeeper.operator.sight import node_sight
 from zonekeeper.operator.sight.pod_trouble import TroubleKind
 from zonekeeper.wire.running import seam
 
@@ -49,6 +52,26 @@ def in_trouble(kind: TroubleKind) -> Callable[[Json], None]:
             item["status"]["containerStatuses"] = [container]
 
     return begin
+
+
+def cordoning(*, is_cordoned: bool) -> Callable[[World], Awaitable[None]]:
+    """Cordon two zones, of which one is opened to a drain, or end that; the other waits for it."""
+
+    async def step(world: World) -> None:
+        for zone in "ab":
+            node = world.kubernetes.peek(NODES, "", f"node-{zone}")
+            assert node is not None
+            world.kubernetes.put(NODES, node | {"spec": {"unschedulable": is_cordoned}})
+        world.now_ms += node_sight.FRESH_MS
+
+    return step
+
+
+async def choose_bookies(world: World) -> None:
+    """Let a budget of somebody else choose all bookies."""
+    selector = {"matchLabels": {"zonekeeper.io/cluster": NAME}}
+    meta = {"name": "theirs", "namespace": SPACE}
+    world.kubernetes.put(BUDGETS, {"metadata": meta, "spec": {"selector": selector}})
 
 
 def refuse_an_empty_disk(item: Json) -> None:

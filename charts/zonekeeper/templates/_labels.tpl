@@ -55,8 +55,8 @@ readOnlyRootFilesystem: true
   resources: [controllerrevisions]         # the last legal spec
   verbs: [list, create, patch, delete]
 - apiGroups: [policy]
-  resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch]
+  resources: [poddisruptionbudgets]       # delete: a zone is opened to a drain, and closed again
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]

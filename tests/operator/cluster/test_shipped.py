@@ -9,6 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.operator.draining.draining_world import DrainingWorld
 from tests.operator.resources import clock, resource
 from tests.operator.volumes.volume_world import VolumeWorld
 from tests.operator.worlds import World
@@ -206,6 +207,11 @@ async def test_the_role_allows_exactly_what_the_operator_does(tmp_path: Path) ->
     await growing.settle()
     await growing.change(storage={"size": "2Gi"})
     await growing.settle()
+    draining = DrainingWorld()
+    await draining.settle()
+    draining.fate = note
+    draining.cordon("a")
+    await draining.settle()
     used |= {(f"{kind.group}/{kind.plural}", verb) for kind in OWNED for verb in ("list", "watch")}
     clusters = "zonekeeper.io/bookieclusters"
     # Its status and finalizer are applied; the resource itself is never created by us.
@@ -292,7 +298,7 @@ def test_every_field_of_the_spec_stands_in_the_table_of_the_page() -> None:
 
 
 #: Structures of our own, whose fields stand in the page one by one.
-_SECTIONS: Final = ("autoReplication", "heal", "scaleDown", "storage", "update")
+_SECTIONS: Final = ("autoReplication", "drains", "heal", "scaleDown", "storage", "update")
 
 
 def _listed(spec: Json) -> list[str]:

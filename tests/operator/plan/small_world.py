@@ -213,7 +213,7 @@ def objects() -> dict[tuple[str, str], Json]:
     found = {}
     for kind, made in owned_objects.all_of(_wanted(), LEGAL, INSTANCE):
         name = made["metadata"]["name"]
-        meta = made["metadata"] | {"uid": f"uid-{name}", "generation": 1}
+        meta = made["metadata"] | {"uid": f"uid-{name}", "generation": 1, "resourceVersion": "1"}
         item = made | {"metadata": meta}
         if kind is STATEFUL_SETS:
             item["status"] = {"observedGeneration": 1, "updateRevision": revision_of(made)}
@@ -289,6 +289,10 @@ def _seen(labels: Mapping[str, Mapping[str, str]]) -> NodeSight:
     return NodeSight(seen={name: SeenNode(labels=each, read_ms=0) for name, each in labels.items()})
 
 
+def _cordoned(sight: NodeSight, name: str) -> NodeSight:
+    return NodeSight(seen={**sight.seen, name: replace(sight.seen[name], cordoned=True)})
+
+
 def _surroundings() -> Iterator[Json]:
     """Give all else that is seen; where one is odd, the others are as they should be."""
     nodes = {f"node-{zone}": {desired.DEFAULT_ZONE_LABEL: zone} for zone in ZONES}
@@ -305,6 +309,8 @@ def _surroundings() -> Iterator[Json]:
     yield well | {"claims": _claims(OTHER)}
     yield well | {"nodes": NodeSight(permitted=False)}
     yield well | {"nodes": _seen(nodes | {"node-b": {}})}
+    yield well | {"nodes": _cordoned(_seen(nodes), "node-b")}
+    yield well | {"foreign_budgets": ("theirs",)}
     yield well | {"failures": ("Apply: quota",)}
     yield well | {"claims": _claims(INSTANCE, capacity="512Mi")}
     yield well | {"watched": watched(held=True)}

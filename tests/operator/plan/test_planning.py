@@ -8,9 +8,9 @@ import pytest
 from tests.operator.resources import NOW, URI, kept, kinds_of, resource
 from zonekeeper.operator.cluster import desired, owned_objects
 from zonekeeper.operator.cluster.desired import Desired
-from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, FINALIZER, STATEFUL_SETS, Json
+from zonekeeper.operator.kubernetes.api import BUDGETS, DEPLOYMENTS, FINALIZER, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import planning
-from zonekeeper.operator.plan.plans import TurnPlan
+from zonekeeper.operator.plan.plans import Apply, TurnPlan
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.sight.observed import Observed, Pod, VolumeClaim
 from zonekeeper.placement.base.ids import BookieId, ZoneName
@@ -42,6 +42,10 @@ def owned(item: Json) -> Mapping[tuple[str, str], Json]:
     }
 
 
+def without_budget(item: Json) -> Mapping[tuple[str, str], Json]:
+    return {key: one for key, one in owned(item).items() if key[0] != BUDGETS.plural}
+
+
 def seen(item: Json, found: roots.Facts, **changes: object) -> Observed:
     base = Observed(resource=item, owned={}, pods=(), claims={}, root=found, kept=kept(item))
     return replace(base, **changes)  # type: ignore[arg-type] # fields by name
@@ -68,6 +72,15 @@ def built(item: Json) -> Json:
     return item | {"status": {"instance": INSTANCE}}
 
 
+OTHER = INSTANCE[:-1] + "2"
+RUNS = Pod(
+    name=BookieId("log-a-0"),
+    zone=ZoneName("a"),
+    ready=True,
+    node=None,
+    revision="",
+    controller=None,
+)
 UNKNOWN = roots.Unreachable(f"{URI}: nobody answers")
 
 
@@ -98,6 +111,35 @@ def test_the_next_step_follows_from_what_is_there(
     item: Json, found: roots.Facts, acts: list[str]
 ) -> None:
     assert kinds_of(decide(item, found).actions) == acts
+
+
+@pytest.mark.parametrize("found", [UNKNOWN, roots.Absent(), root(resource(), instance=OTHER)])
+def test_bookies_that_run_get_their_budget_back_whatever_the_store_says(found: roots.Facts) -> None:
+    item = built(resource())
+    whole = owned(item)
+    bare = decide(item, found, owned=without_budget(item), pods=(RUNS,))
+    assert [one.body["metadata"]["name"] for one in bare.actions if isinstance(one, Apply)] == [
+        "log-bookies"
+    ]
+    assert kinds_of(decide(item, found, owned=whole, pods=(RUNS,)).actions) == []
+
+
+def test_no_budget_is_made_before_the_finalizer_is_held() -> None:
+    item = built(resource(onDelete="Delete"))
+    assert kinds_of(decide(item, UNKNOWN, owned=without_budget(item), pods=(RUNS,)).actions) == [
+        "Hold"
+    ]
+    item["metadata"]["finalizers"] = [FINALIZER]
+    assert kinds_of(decide(item, UNKNOWN, owned=without_budget(item), pods=(RUNS,)).actions) == [
+        "Apply"
+    ]
+
+
+def test_a_deleted_resource_gets_no_budget() -> None:
+    """Its pods are being removed; a budget would be one more thing that stays."""
+    item = leaving()
+    plan = decide(item, UNKNOWN, owned=without_budget(item), pods=(RUNS,))
+    assert not [one for one in plan.actions if isinstance(one, Apply)]
 
 
 def test_a_whole_cluster_needs_nothing() -> None:

@@ -74,7 +74,8 @@ def test_the_first_stage_that_is_not_settled_decides_and_later_ones_are_not_aske
         still = scene.observed.leaving or pausing.is_paused(scene.observed)
         marks = () if still else planning.beside(case)
         decided = outcome.actions if isinstance(outcome, Act) else ()
-        assert plan.actions == decided + marks
+        drains = () if still else planning.budgets(case)
+        assert plan.actions == drains + decided + marks
         if isinstance(outcome, Waiting):
             assert plan.waits_for == outcome
 

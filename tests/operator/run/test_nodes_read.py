@@ -110,7 +110,8 @@ def wrong(sight: NodeSight) -> NodeSight:
 
 
 def test_a_node_that_is_gone_is_known_to_be_gone_until_it_is_read_again() -> None:
-    sight = node_sight.joined(NodeSight(), ["x", "y"], {"x": {"a": "b"}, "y": None}, now_ms=5)
+    found = {"x": {"metadata": {"labels": {"a": "b"}}}, "y": None}
+    sight = node_sight.joined(NodeSight(), ["x", "y"], found, now_ms=5)
 
     assert sight.labels == {"x": {"a": "b"}}
     assert node_sight.unread(sight, ["x", "y", "z"], now_ms=5 + FRESH_MS - 1) == ["z"]

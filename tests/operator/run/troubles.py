@@ -8,6 +8,8 @@ from tests.operator.resources import NAME, SPACE, URI
 from tests.operator.said_states import (
     be_ready,
     be_unready,
+    choose_bookies,
+    cordoning,
     have_room,
     in_trouble,
     refuse_an_empty_disk,
@@ -352,6 +354,14 @@ KEEPING = (
         predicate=P.AUTORECOVERY_NOT_READY,
         begin=changing(PODS, REPAIRER, be_unready),
         end=changing(PODS, REPAIRER, be_ready),
+    ),
+    WorldTrouble(
+        predicate=P.DRAIN_WAITS,
+        begin=cordoning(is_cordoned=True),
+        end=cordoning(is_cordoned=False),
+    ),
+    WorldTrouble(
+        predicate=P.FOREIGN_BUDGET, begin=choose_bookies, end=letting_go(BUDGETS, "theirs")
     ),
 )
 #: Beside other troubles they do what bookies do that are not ready for no reason that is known.

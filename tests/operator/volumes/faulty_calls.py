@@ -38,6 +38,10 @@ class FaultyKubernetes(Kubernetes):
         """Let reads see what is there."""
         self._before = None
 
+    def see(self, old: MemoryKubernetes) -> None:
+        """Let reads see what was there, until they look anew."""
+        self._before = old
+
     async def get(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
         return await (self._before or self._behind).get(kind, namespace, name)
 

@@ -49,6 +49,9 @@ _DESCRIPTIONS: Final = {
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
     "onDelete": "On deletion Retain keeps volumes and metadata, Delete removes them.",
     "paused": "The operator looks and writes the status, and does nothing else for this cluster.",
+    "drains": "How bookies are evicted when nodes are drained.",
+    "drains.paused": "No zone is opened to a drain, and one that is open is closed: one bookie at "
+    "a time may be evicted.",
     "scaleDown": "How the bookies go that are not asked for any more.",
     "scaleDown.paused": "No further bookie is emptied; one that is being emptied goes on.",
     "storage": "The volumes of each bookie. Once the cluster is built they may grow; nothing else "

@@ -52,6 +52,7 @@ CLUSTER_NAME_RULE: Final = (
 FIELDS: Final[Mapping[str, fields.Kind]] = {
     "autoReplication.perZone": fields.Whole(0, REPAIRERS_PER_ZONE_MAX),
     "bookiesPerZone": fields.Whole(1, BOOKIES_PER_ZONE_MAX),
+    "drains.paused": fields.Flag(),
     "heal.atOnce": fields.Whole(1, HEALED_AT_ONCE_MAX),
     "heal.lostVolume": fields.OneOf(LostVolume),
     "image": images.IMAGE,
@@ -78,6 +79,7 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
 DEFAULTS: Final[Mapping[str, int | str]] = {
     "autoReplication.perZone": 1,
     "bookiesPerZone": 3,
+    "drains.paused": False,
     "heal.atOnce": 1,
     "heal.lostVolume": LostVolume.TELL.value,
     "onDelete": OnDelete.RETAIN.value,
@@ -148,6 +150,8 @@ class Desired:
     on_scale_down: OnScaleDown
     #: No further bookie is emptied because fewer are asked for.
     scale_down_paused: bool
+    #: No zone is opened to a drain; one that is open is closed.
+    drains_paused: bool
     #: The volume of arrival segments; None: they are on the other one.
     journal: Volume | None
     resources: Json
@@ -268,6 +272,7 @@ def read(resource: Json) -> Desired | RefusedResource:
         storage_class=None if storage_class is None else str(storage_class),
         on_scale_down=OnScaleDown(str(values["storage.onScaleDown"])),
         scale_down_paused=values["scaleDown.paused"] is True,
+        drains_paused=values["drains.paused"] is True,
         journal=journal,
         resources=resources,
         config=chosen,

@@ -6,8 +6,9 @@
 - A ServiceAccount without rights and without a token.
 - What repairs the cluster (``repair_objects``).
 - NetworkPolicies, unless the resource does without (``network_objects``).
-- One PodDisruptionBudget over all bookies. With one budget for each zone, two drains in the same
-  second could take a bookie from two zones.
+- At rest one PodDisruptionBudget over all bookies. With one budget for each zone, two drains in the
+  same second could take a bookie from two zones. While one zone is open to a drain, each other zone
+  has a budget of its own that allows no eviction, and the common one is gone (``plan.draining``).
 
 The resource controls all of them, so Kubernetes removes them with the resource. It does not control
 volumes: ``onDelete`` says whether they go.
@@ -70,6 +71,11 @@ def service_name(cluster: str) -> str:
     return f"{cluster}-bookies"
 
 
+def budget_name(cluster: str, zone: str | None = None) -> str:
+    """Give the name of the budget of all bookies, or of that which closes a zone."""
+    return f"{cluster}-bookies" if zone is None else f"{cluster}-{zone}-closed"
+
+
 def claim_name(bookie: str) -> str:
     """Give the name of the claim that a StatefulSet makes for a pod's data."""
     return f"{VOLUME}-{bookie}"
@@ -85,7 +91,7 @@ def names(desired: Desired) -> tuple[tuple[ObjectKind, str], ...]:
     return (
         (SERVICE_ACCOUNTS, _account(desired)),
         (SERVICES, service_name(desired.name)),
-        (BUDGETS, _budget_name(desired)),
+        (BUDGETS, budget_name(desired.name)),
         *((STATEFUL_SETS, set_name(desired.name, zone.name)) for zone in desired.zones),
         *repair_objects.names(desired),
         *network_objects.names(desired),
@@ -108,6 +114,23 @@ def all_of(
         *network_objects.all_of(desired),
     ]
     return tuple((kind, _owned(body, resource)) for kind, body in bare)
+
+
+def budget(desired: Desired, resource: Json) -> Json:
+    """Give the budget of all bookies, as it stands at rest."""
+    return _owned(_budget(desired), resource)
+
+
+def closing_budget(desired: Desired, resource: Json, zone: str) -> Json:
+    """Give the budget that lets no bookie of a zone be evicted, also none that is not ready."""
+    chosen = {CLUSTER_LABEL: desired.name, ZONE_LABEL: zone}
+    body = _named(desired, budget_name(desired.name, zone))
+    spec = {
+        "maxUnavailable": 0,
+        "selector": {"matchLabels": chosen},
+        "unhealthyPodEvictionPolicy": "IfHealthyBudget",
+    }
+    return _owned({**body, "spec": spec}, resource)
 
 
 def stateful_sets(desired: Desired, resource: Json) -> tuple[Json, ...]:
@@ -232,10 +255,6 @@ def _account(desired: Desired) -> str:
     return f"{desired.name}-bookie"
 
 
-def _budget_name(desired: Desired) -> str:
-    return f"{desired.name}-bookies"
-
-
 def _service(desired: Desired) -> Json:
     return {
         **_named(desired, service_name(desired.name)),
@@ -259,7 +278,7 @@ def _ports(desired: Desired) -> dict[str, int]:
 
 def _budget(desired: Desired) -> Json:
     return {
-        **_named(desired, _budget_name(desired)),
+        **_named(desired, budget_name(desired.name)),
         "spec": {
             "maxUnavailable": 1,
             "selector": {"matchLabels": {CLUSTER_LABEL: desired.name}},

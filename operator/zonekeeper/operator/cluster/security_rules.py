@@ -41,6 +41,8 @@ class TlsRules:
     lifetime_ms: int = 0
     authority_lifetime_ms: int = 0
     settle_ms: int = 0
+    #: No certificate is issued, renewed or asked for.
+    paused: bool = False
 
     @property
     def is_on(self) -> bool:
@@ -99,6 +101,7 @@ def _tls(given: Json, *, is_secure: bool) -> TlsRules:
         lifetime_ms=_span(given, "lifetime"),
         authority_lifetime_ms=_span(given, "authorityLifetime"),
         settle_ms=_span(given, "settle"),
+        paused=given.get("paused") is True,
     )
 
 

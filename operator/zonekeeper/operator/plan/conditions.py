@@ -40,6 +40,8 @@ class Type(enum.StrEnum):
     SCALED = "Scaled"
     #: Each bookie's volumes are there, and as large as is asked for.
     VOLUMES_READY = "VolumesReady"
+    #: Nodes can be drained, in one zone at a time.
+    DRAINABLE = "Drainable"
     #: Each bookie stands where its name and its cookie say.
     LOCATIONS_VERIFIED = "LocationsVerified"
     #: Zones are watched, and lost copies are made again.
@@ -90,6 +92,7 @@ _COUNTING: Final = frozenset(
         Type.SCALED,
         Type.LOCATIONS_VERIFIED,
         Type.VOLUMES_READY,
+        Type.DRAINABLE,
         Type.SECURE,
         Type.RELEASED,
     }

@@ -10,8 +10,10 @@ at work. While the resource is refused or blocked, the cluster of the kept spec 
 The first stage that is not settled decides; the stages after it are not asked. A deleted resource
 has stages of its own, in the other direction. The stage of marking is asked beside them in every
 turn: claims get their label also while another stage waits. So is the growth of volumes and
-the healing of lost ones. A person who pauses the operator stops all of them. While a drill is on,
-none is asked: the drill alone acts.
+the healing of lost ones. Disruption budgets come before all of them where bookies run: a
+StatefulSet of a new zone is made when it is sure how its bookies may be evicted. Only the finalizer
+comes before the budgets. Where no bookie runs, they are the first of the objects. A person who
+pauses the operator stops all of them. While a drill is on, none is asked: the drill alone acts.
 """
 
 from collections.abc import Iterator
@@ -35,6 +37,7 @@ from zonekeeper.operator.plan import (
     taking_over,
 )
 from zonekeeper.operator.plan.conditions import Condition, Notice, Type
+from zonekeeper.operator.plan.draining import drain_telling, draining
 from zonekeeper.operator.plan.drills import drill_gates, drill_orders, drill_telling, drilling
 from zonekeeper.operator.plan.drills.drill_gates import DrillHindrances
 from zonekeeper.operator.plan.drills.drilling import DrillProgress
@@ -82,8 +85,8 @@ WAITING_MS: Final = 2_000
 #: At rest: events begin a turn at once, but nodes and the metadata store have none.
 RESTING_MS: Final = 30_000
 
-#: The stages of a cluster that is built and kept up.
-KEEPING: Final[tuple[Stage, ...]] = (
+#: The stages that come before the first object of a cluster.
+_BEFORE_OBJECTS: Final[tuple[Stage, ...]] = (
     pausing.stage,
     finalizer.stage,
     restoring.stage,
@@ -93,6 +96,10 @@ KEEPING: Final[tuple[Stage, ...]] = (
     policy.stage,
     last_legal.stage,
     certificates.stage,
+)
+#: The stages of a cluster that is built and kept up.
+KEEPING: Final[tuple[Stage, ...]] = (
+    *_BEFORE_OBJECTS,
     objects.stage,
     taken_back.stage,
     store.stage,
@@ -104,6 +111,7 @@ KEEPING: Final[tuple[Stage, ...]] = (
     bookies.stage,
     locations.stage,
     repair.stage,
+    drain_telling.stage,
 )
 #: The stages of a deleted resource.
 REMOVING: Final[tuple[Stage, ...]] = (
@@ -174,10 +182,14 @@ def _keep(case: Case, now: str) -> TurnPlan:
     observed = case.observed
     ordered, drill = _drilled(case)
     outcome = _outcome(case, drill)
-    actions = (*_obeyed(ordered, observed), *stages.actions_of(outcome))
+    is_free = not drill.is_on and not pausing.is_paused(observed)
+    actions = _obeyed(ordered, observed)
+    if is_free:
+        actions += budgets(case)
+    actions += stages.actions_of(outcome)
     if not drill.is_on:
         actions += drill.actions
-    if not drill.is_on and not pausing.is_paused(observed):
+    if is_free:
         actions += beside(case)
     zones = standing.zones(case.buildable, observed)
     said = (
@@ -191,6 +203,7 @@ def _keep(case: Case, now: str) -> TurnPlan:
         scaled.condition(case),
         locations.condition(case),
         readiness.condition(case),
+        drain_telling.condition(case),
         certificates.condition(case),
         repair.condition(observed),
         bookies.condition(case, zones),
@@ -247,10 +260,21 @@ def _in_the_way(case: Case) -> DrillHindrances:
     busy = _waits(outcome, case.observed)
     if busy is not None:
         return drill_gates.busy(busy)
-    if not isinstance(outcome, Settled) or beside(case) or certificates.is_under_way(case):
+    acts = budgets(case) or beside(case)
+    if not isinstance(outcome, Settled) or acts or certificates.is_under_way(case):
         why = "the cluster is being changed: see the conditions, and order it again afterwards"
         return DrillHindrances(refused=(why,))
     return drill_gates.ask(case.desired, case.observed, case.roll.sets, asked)
+
+
+def budgets(case: Case) -> tuple[Action, ...]:
+    """Give the writes of budgets that are due: where bookies run, they wait for no other stage.
+
+    None is due before the finalizer is held. Where no bookie runs, none can be evicted, so the
+    budgets wait like all objects until the policy and the kept spec stand.
+    """
+    first = (finalizer.stage,) if case.observed.pods else _BEFORE_OBJECTS
+    return draining.actions(case) if isinstance(stages.fold(first, case), Settled) else ()
 
 
 def beside(case: Case) -> tuple[Action, ...]:

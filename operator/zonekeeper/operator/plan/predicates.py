@@ -69,6 +69,10 @@ class Predicate(enum.StrEnum):
     VOLUME_LOST = "VolumeLost"
     #: Volumes do not have the size that is asked for yet.
     VOLUMES_GROWING = "VolumesGrowing"
+    #: Nodes of a zone are cordoned, and the zone is not opened to a drain yet.
+    DRAIN_WAITS = "DrainWaits"
+    #: A budget of somebody else chooses bookies, so that nobody can evict them.
+    FOREIGN_BUDGET = "ForeignBudget"
     #: A bookie stands elsewhere than its zone or its cookie says.
     MISPLACED = "Misplaced"
     #: A bookie has no cookie yet that says where it stands.

@@ -13,10 +13,12 @@ from zonekeeper.operator.cluster import crd, desired, drift, owned_objects
 from zonekeeper.operator.cluster.choices import OnScaleDown
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource, UpdateRules
 from zonekeeper.operator.cluster.owned_objects import APPLIED, TEMPLATE
-from zonekeeper.operator.kubernetes.api import CLAIMS, STATEFUL_SETS, Json
+from zonekeeper.operator.kubernetes.api import BUDGETS, CLAIMS, STATEFUL_SETS, Json
 from zonekeeper.operator.people.release_prices import ReleasePrice
 from zonekeeper.operator.plan import ownership, planning, taking
+from zonekeeper.operator.plan.draining import draining
 from zonekeeper.operator.plan.keeping import policy, root, taken_back
+from zonekeeper.operator.plan.plans import Action, Apply, RemoveObject
 from zonekeeper.operator.plan.scaling import leaving
 from zonekeeper.operator.plan.stages import Case
 from zonekeeper.operator.plan.volumes import growing
@@ -203,10 +205,12 @@ def _of_policy(wanted: Desired, observed: Observed) -> Iterator[ObjectChange]:
 def _of_objects(case: Case) -> Iterator[ObjectChange]:
     observed, wanted = case.observed, case.desired
     counts = taking.replicas(wanted, observed)
-    instance = ownership.instance(observed)
+    instance, drains = ownership.instance(observed), draining.decide(case)
     for kind, body in owned_objects.all_of(wanted, observed.resource, instance):
         name, made = body["metadata"]["name"], body
         found = observed.owned.get((kind.plural, name))
+        if kind is BUDGETS and drains is not None:
+            continue
         if found is None:
             yield ObjectChange(kind=kind.name, name=name, what="created")
             continue
@@ -222,8 +226,26 @@ def _of_objects(case: Case) -> Iterator[ObjectChange]:
         yield ObjectChange(kind=CLAIMS.name, name=grown.name, what="changed", fields=sizes)
     for name in growing.small_sets(wanted, observed):
         yield ObjectChange(kind=STATEFUL_SETS.name, name=name, what=MADE_AGAIN)
+    yield from _of_budgets(observed, () if drains is None else drains.acts)
     for act in taken_back.removals(case, even_uncleared=True):
         yield ObjectChange(kind=act.kind.name, name=act.name, what="removed")
+
+
+def _of_budgets(observed: Observed, acts: tuple[Action, ...]) -> Iterator[ObjectChange]:
+    """Give what is done now about evictions; a budget that is written as it stands is no change."""
+    for act in acts:
+        if isinstance(act, RemoveObject):
+            yield ObjectChange(kind=act.kind.name, name=act.name, what="removed")
+            continue
+        assert isinstance(act, Apply), "a budget is written or removed"
+        name = act.body["metadata"]["name"]
+        found = observed.owned.get((act.kind.plural, name))
+        if found is None:
+            yield ObjectChange(kind=act.kind.name, name=name, what="created")
+            continue
+        fields = tuple(one for one in drift.changes(act.body, found) if not _is_mark(one[0]))
+        if fields:
+            yield ObjectChange(kind=act.kind.name, name=name, what="changed", fields=fields)
 
 
 def _is_mark(path: str) -> bool:

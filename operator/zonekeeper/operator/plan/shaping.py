@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from zonekeeper.operator.cluster import owned_objects
 from zonekeeper.operator.kubernetes.api import (
+    BUDGETS,
     DEPLOYMENTS,
     STATEFUL_SETS,
     ZONE_LABEL,
@@ -17,12 +18,14 @@ from zonekeeper.placement.base.ids import ZoneName
 
 
 def objects(case: Case, *, reaching: ZoneName | None = None) -> Iterator[tuple[ObjectKind, Json]]:
-    """Give every object; the roll reaches the zone ``reaching`` now."""
+    """Give every object but the disruption budgets; the roll reaches the zone ``reaching`` now."""
     observed, instance = case.observed, ownership.instance(case.observed)
     assert case.roll is not None, "there is a cluster that can be built"
     is_free = order.are_deployments_free(case.roll.sets, observed)
     counts = taking.replicas(case.desired, observed)
     for kind, made in owned_objects.all_of(case.desired, observed.resource, instance):
+        if kind is BUDGETS:
+            continue  # ``draining`` says which of them stand
         name = made["metadata"]["name"]
         found = observed.owned.get((kind.plural, name))
         if found is None:

@@ -31,7 +31,7 @@ class RollGate(enum.StrEnum):
     UNDER_REPLICATED = "underReplicated"
     #: With the unit away, entries of ledgers could not be read, or ledgers not be recovered.
     LEDGER_AT_RISK = "ledgerAtRisk"
-    #: Another owner has declared maintenance.
+    #: Another owner has declared maintenance, or another zone is open to a drain.
     IN_MAINTENANCE = "inMaintenance"
     #: The metadata store does not answer, or was not read yet.
     METADATA_UNREACHABLE = "metadataUnreachable"

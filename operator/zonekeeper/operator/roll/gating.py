@@ -16,7 +16,7 @@ from zonekeeper.operator.roll.gates import GateWait, RollGate
 from zonekeeper.operator.roll.order import Step, ZoneSet
 from zonekeeper.operator.roots.planned import WorkFacts
 from zonekeeper.operator.roots.roots import RootFound, Unreachable
-from zonekeeper.operator.sight import naming
+from zonekeeper.operator.sight import budget_sight, naming
 from zonekeeper.operator.sight.observed import Observed, Pod
 from zonekeeper.operator.sight.watch_sight import UNSEEN
 from zonekeeper.placement.base.ids import BookieId, ZoneName
@@ -67,7 +67,7 @@ def waits(ground: RollGround, step: Step) -> tuple[GateWait, ...]:
     asked = [
         *_paused(ground),
         *_missing(ground, root, step),
-        *_in_maintenance(ground, root),
+        *_in_maintenance(ground, root, step),
     ]
     if step.away:
         return tuple(asked)
@@ -199,9 +199,11 @@ def _at_risk(ground: RollGround, root: RootFound, step: Step) -> Iterator[GateWa
         yield GateWait(RollGate.LEDGER_AT_RISK, what)
 
 
-def _in_maintenance(ground: RollGround, root: RootFound) -> Iterator[GateWait]:
+def _in_maintenance(ground: RollGround, root: RootFound, step: Step) -> Iterator[GateWait]:
     own = set(ours(ground.observed))
     told = [f"{one.unit} by {one.declared_by}" for one in root.declared.standing if one not in own]
     told += [f"{name}, which cannot be read" for name in root.declared.unreadable]
+    if step.unit.zone in budget_sight.closed(ground.observed):
+        told.append(f"zone {step.unit.zone} is closed while another one is open to a drain")
     if told:
         yield GateWait(RollGate.IN_MAINTENANCE, "; ".join(sorted(told)))

@@ -13,6 +13,7 @@ from zonekeeper.operator.cluster import kept_set, kept_spec, owned_objects
 from zonekeeper.operator.cluster.choices import LostVolume
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import (
+    BUDGETS,
     CLAIMS,
     CLUSTER_LABEL,
     CONTROLLER_REVISIONS,
@@ -42,6 +43,7 @@ from zonekeeper.operator.run.holdings_reading import HoldingsQuestion, answered
 from zonekeeper.operator.run.store_credentials import NoCredentialsError
 from zonekeeper.operator.shapes import quantities
 from zonekeeper.operator.sight import (
+    budget_sight,
     formats_pod,
     holdings,
     lost_disks,
@@ -109,6 +111,8 @@ async def look(
         for kind in OWNED
         for item in await _listed(kubernetes, kind, namespace, labels)
     }
+    budgets = await kubernetes.list(BUDGETS, namespace)
+    owned |= _of(name, budgets)
     keeps = f"{KEEPS_LABEL}={name}"
     revisions = await kubernetes.list(CONTROLLER_REVISIONS, namespace, labels=keeps)
     kept, kept_sets = kept_spec.read(revisions, resource), kept_set.read(revisions, resource)
@@ -126,7 +130,8 @@ async def look(
         pods=pods,
         claims=claims,
         growable=await _growable(kubernetes, wanted, of_kept, claims),
-        nodes=await _nodes(kubernetes, earlier.nodes, pods, now_ms=moment.now_ms),
+        nodes=await _nodes(kubernetes, earlier.nodes, pods, built, now_ms=moment.now_ms),
+        foreign_budgets=budget_sight.foreign(budgets, standing, resource),
         repairers=observed.repairers(repair_pods, name),
         asked=await _asked(kubernetes, resource),
         refilling=await _refilling(kubernetes, resource, built, pods),
@@ -144,6 +149,7 @@ async def look(
     for_work = (
         is_at_work(seen)
         or healing.is_wanted(seen)
+        or budget_sight.is_drain(seen)
         or drill_orders.is_wanted(seen)
         or any(
             order.is_pending(order.zone_sets(one, seen)) or scaling.is_wanted(one, seen)
@@ -214,6 +220,8 @@ async def _listed(
     The rights of an older release do not have NetworkPolicies. Clusters without them go on; those
     that ask for them say what the API server refuses.
     """
+    if kind is BUDGETS:
+        return []  # those of others are looked at, too
     try:
         return await kubernetes.list(kind, namespace, labels=labels)
     except NotPermittedError:
@@ -234,6 +242,15 @@ async def _certificates(
         return CertificateSight()
     seen = await reading.look(kubernetes, standing, resource)
     return renewing.followed(earlier.certificates, seen, now_ms=moment.now_ms)
+
+
+def _of(cluster: str, budgets: list[Json]) -> dict[tuple[str, str], Json]:
+    """Pick the budgets that have the label of a cluster."""
+    return {
+        (BUDGETS.plural, one["metadata"]["name"]): one
+        for one in budgets
+        if one["metadata"].get("labels", {}).get(CLUSTER_LABEL) == cluster
+    }
 
 
 def _made_ms(resource: Json) -> int:
@@ -411,15 +428,20 @@ def _claims(cluster: str, items: list[Json]) -> dict[str, VolumeClaim]:
 
 
 async def _nodes(
-    kubernetes: Kubernetes, earlier: NodeSight, pods: Iterable[Pod], *, now_ms: int
+    kubernetes: Kubernetes,
+    earlier: NodeSight,
+    pods: tuple[Pod, ...],
+    built: Iterable[Desired],
+    *,
+    now_ms: int,
 ) -> NodeSight:
     """Read the nodes that bookies stand on, as far as what is known of them is old."""
     names = {pod.node for pod in pods if pod.node is not None}
-    found: dict[str, Mapping[str, str] | None] = {}
+    soon = budget_sight.nodes_of_leavers(pods, {one.bookies_per_zone for one in built})
+    found: dict[str, Json | None] = {}
     try:
-        for name in node_sight.unread(earlier, names, now_ms=now_ms):
-            item = await kubernetes.get(NODES, "", name)
-            found[name] = None if item is None else item["metadata"].get("labels", {})
+        for name in node_sight.unread(earlier, names, now_ms=now_ms, soon=soon):
+            found[name] = await kubernetes.get(NODES, "", name)
     except NotPermittedError:
         return NodeSight(permitted=False)
     return node_sight.joined(earlier, names, found, now_ms=now_ms)

@@ -43,6 +43,7 @@ from zonekeeper.operator.run.ledger_reading import LedgerReading
 from zonekeeper.operator.run.observing import Earlier, LookTime
 from zonekeeper.operator.run.telling import EventTeller
 from zonekeeper.operator.run.turn_figures import TurnFigures, TurnTally
+from zonekeeper.operator.sight import budget_sight
 from zonekeeper.operator.sight.observed import Observed
 from zonekeeper.operator.sight.watch_sight import WatchSight
 from zonekeeper.placement.base.troubles import Trouble
@@ -184,7 +185,9 @@ class Reconciler:
             self._reading.give_up()
             self._earlier = replace(self._earlier, ledgers=None)
             return
-        if {pod.name for pod in seen.pods} - root.registered:
+        # While a drain asks for its zone, some of its bookies are away already.
+        is_away = bool({pod.name for pod in seen.pods} - root.registered)
+        if is_away and not budget_sight.is_asked_for(seen):
             return
         try:
             cluster = await self._root.cluster(address, instance=root.instance)

@@ -143,6 +143,12 @@ SHAPE: Final = Record(
             "a changed Secret to a pod.",
             default=SPANS["settle"][1],
         ),
+        "paused": Leaf(
+            kind=fields.Flag(),
+            about="The operator issues, renews and follows nothing, and asks cert-manager for "
+            "nothing; what stands stays as it is.",
+            default="false",
+        ),
     },
     rules=(
         _goes_with("issuerRef", (TlsMode.ISSUER,), needed=True),
@@ -151,5 +157,6 @@ SHAPE: Final = Record(
         _goes_with("lifetime", _ISSUED, needed=False),
         _goes_with("authorityLifetime", (TlsMode.OPERATOR,), needed=False),
         _goes_with("settle", (TlsMode.OPERATOR,), needed=False),
+        _goes_with("paused", _ISSUED, needed=False),
     ),
 )

@@ -14,6 +14,7 @@ from zonekeeper.operator.cluster.kept_set import KeptSet
 from zonekeeper.operator.cluster.kept_spec import KeptSpec
 from zonekeeper.operator.cluster.owned_objects import controller_of
 from zonekeeper.operator.kubernetes.api import (
+    BUDGETS,
     DEPLOYMENTS,
     FINALIZER,
     INSTANCE_LABEL,
@@ -130,6 +131,8 @@ class Observed:
     root: roots.Facts
     #: The nodes that bookies stand on.
     nodes: NodeSight = field(default_factory=NodeSight)
+    #: Budgets of others that choose bookies of this resource, by name.
+    foreign_budgets: tuple[str, ...] = ()
     #: The specs that were legal once, the newest first; all but that one may be removed.
     kept: tuple[KeptSpec, ...] = ()
     #: The StatefulSets that are being made again, the newest first.
@@ -201,6 +204,11 @@ class Observed:
     def deployments(self) -> dict[str, Json]:
         """Give the Deployments that this resource controls, by name."""
         return self._controlled(DEPLOYMENTS)
+
+    @property
+    def budgets(self) -> dict[str, Json]:
+        """Give the disruption budgets that this resource controls, by name."""
+        return self._controlled(BUDGETS)
 
     @property
     def policies(self) -> dict[str, Json]:

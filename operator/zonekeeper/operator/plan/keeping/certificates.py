@@ -42,7 +42,7 @@ def stage(case: Case) -> Outcome:
 def is_under_way(case: Case) -> bool:
     """Is one authority being followed by another?"""
     desired = case.buildable
-    if desired is None or desired.tls.mode is not TlsMode.OPERATOR:
+    if desired is None or desired.tls.mode is not TlsMode.OPERATOR or desired.tls.paused:
         return False
     return renewing.is_under_way(case.observed.certificates)
 
@@ -83,6 +83,9 @@ def _told(desired: Desired, observed: Observed) -> Condition:
         return conditions.bad(kind, "ExpiresSoon", message)
     if renewing.is_under_way(observed.certificates):
         return conditions.good(kind, "Rotating", "one authority is being followed by another")
+    if desired.tls.paused:
+        message = f"{len(wanted)} certificates; spec.tls.paused is true: none is issued or renewed"
+        return conditions.good(kind, "IssuingPaused", message)
     told = f"{len(wanted)} certificates", store_access.unguarded(desired.store)
     return conditions.good(kind, str(desired.tls.mode), "; ".join(filter(None, told)))
 
@@ -110,7 +113,7 @@ def _waits(desired: Desired, observed: Observed) -> Waiting | None:
 
 def _due(desired: Desired, observed: Observed) -> Iterator[Action]:
     instance = ownership.instance(observed)
-    if instance is None:
+    if instance is None or desired.tls.paused:
         return
     wanted = subjects.all_of(desired, instance, observed.replicas)
     match desired.tls.mode:

@@ -1,0 +1,100 @@
+"""What a drain waits for before its zone is opened, and what closes it again. Pure.
+
+The gates are those of the roll, asked as if all bookies of the zone were one unit that goes away.
+Nothing is asked of the zone itself: the drain may have taken some of its bookies already, so it may
+have losses, and may be held because of them. What is not known does not hold.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from zonekeeper.operator.cluster.desired import Desired
+from zonekeeper.operator.roll import gating
+from zonekeeper.operator.roll.gates import RollGate
+from zonekeeper.operator.roll.gating import RollGround
+from zonekeeper.operator.roll.order import Step
+from zonekeeper.operator.roll.rolling import RollProgress
+from zonekeeper.operator.roots.roots import RootFound
+from zonekeeper.operator.sight import naming
+from zonekeeper.operator.sight.observed import Observed
+from zonekeeper.placement.base.ids import BookieId, UpgradeDomain, ZoneName
+from zonekeeper.placement.base.locations import Location
+from zonekeeper.placement.policy.rules import Policy
+
+#: They are about the roll itself.
+_OF_ROLL: Final = (RollGate.PAUSED, RollGate.BAKING, RollGate.IMAGE_NOT_VETTED)
+
+
+def waits(
+    desired: Desired, observed: Observed, roll: RollProgress, zone: ZoneName
+) -> Iterator[str]:
+    """Give everything that the opening of this zone waits for; nothing: it may be opened."""
+    if roll.moves or roll.notes.step is not None:
+        yield "a step of the roll is under way"
+    least = desired.policy.placement.min_zones
+    left = sum(one.name != zone for one in desired.zones)
+    if left < least:
+        yield f"spec.policy.placement.minZones is {least}, and {left} other zones would be left"
+    unit = Location(zone, UpgradeDomain("all"))
+    ground = RollGround(desired=desired, observed=_as_one_unit(observed, unit), sets=roll.sets)
+    bookies = tuple(bookie for bookie, one, _ in ground.bookies if one.zone == zone)
+    for one in gating.waits(ground, Step(unit=unit, bookies=bookies)):
+        if one.gate not in _OF_ROLL:
+            yield f"{one.gate}: {one.what}; {one.runbook}"
+
+
+def _as_one_unit(observed: Observed, unit: Location) -> Observed:
+    """Give what was seen, as if the zone were one unit, and none that the policy names."""
+    root = observed.root
+    if not isinstance(root, RootFound) or root.policy is None:
+        return observed
+    locations = {
+        bookie: unit if at is not None and at.zone == unit.zone else at
+        for bookie, at in root.locations.items()
+    }
+    found = replace(root, locations=locations, policy=_without(root.policy, unit.zone))
+    return replace(observed, root=found)
+
+
+def _without(policy: Policy, zone: ZoneName) -> Policy:
+    zones = tuple(one for one in policy.placement.zones if one != zone)
+    return replace(policy, placement=replace(policy.placement, zones=zones))
+
+
+def closes(desired: Desired, observed: Observed, roll: RollProgress, zone: ZoneName) -> str | None:
+    """Say why a zone that is open is closed although it is asked for; None: it may stay open.
+
+    While the zone is drained, most gates cannot hold. It stays open as long as all other bookies
+    are known to serve.
+    """
+    root = observed.root
+    if not isinstance(root, RootFound):
+        return "the metadata store was not read"
+    if other := [one for one in missing(desired, observed, roll) if _zone_of(one, roll) != zone]:
+        return f"bookies of other zones do not serve: {naming.some(other)}"
+    return None
+
+
+def missing(desired: Desired, observed: Observed, roll: RollProgress) -> list[BookieId]:
+    """Name the bookies that are asked for and do not serve, or are not known to."""
+    root, found = observed.root, list[BookieId]()
+    ground = RollGround(desired=desired, observed=observed, sets=roll.sets)
+    for bookie, _, pod in ground.bookies:
+        is_seen = isinstance(root, RootFound) and bookie in root.registered
+        if pod is None or not pod.ready or pod.leaving or not is_seen:
+            found.append(bookie)
+    return found
+
+
+def is_asked_for(desired: Desired, observed: Observed, roll: RollProgress, zone: ZoneName) -> bool:
+    """Does something of an open zone still miss, or are copies of it still made?"""
+    if any(_zone_of(one, roll) == zone for one in missing(desired, observed, roll)):
+        return True
+    root = observed.root
+    return isinstance(root, RootFound) and (root.work is None or bool(root.work.marked))
+
+
+def _zone_of(bookie: BookieId, roll: RollProgress) -> ZoneName | None:
+    name = bookie.rpartition("-")[0]
+    return next((one.zone for one in roll.sets if one.made["metadata"]["name"] == name), None)
