@@ -21,7 +21,7 @@ class DrainingWorld(World):
     """Each zone has one node, on which all its bookies stand."""
 
     def __init__(self, **spec: object) -> None:
-        super().__init__(None, **{"bookiesPerZone": BOOKIES, **spec})
+        super().__init__(**{"bookiesPerZone": BOOKIES, **spec})
         #: Where no pod is placed.
         self.cordoned: set[str] = set()
         #: The writes of the operator, each with the budgets that stood after it.
@@ -35,7 +35,7 @@ class DrainingWorld(World):
             self.writes.append(verb)
 
     def check(self) -> None:
-        broken = evicting.of_twin(self.kubernetes, SPACE, NAME, BOOKIES)
+        broken = evicting.of_twin(self.kubernetes, SPACE, NAME)
         assert not broken, f"{broken}: {self.budgets()}"
 
     def cordon(self, zone: str, *, is_cordoned: bool = True) -> None:
@@ -60,7 +60,8 @@ class DrainingWorld(World):
         """Ask for one eviction; was it granted?"""
         pods = evicting.bookies(await self.kubernetes.list(PODS, SPACE), NAME)
         budgets = await self.kubernetes.list(BUDGETS, SPACE)
-        is_granted = evicting.may_evict(name, pods, budgets, BOOKIES)
+        sizes = evicting.sizes(self.kubernetes, SPACE)
+        is_granted = evicting.may_evict(name, pods, budgets, sizes)
         if is_granted:
             self.kubernetes.mark_deleted(PODS, SPACE, name)
             await self.controllers()

@@ -1,9 +1,16 @@
 """The Eviction API over the budgets of a twin, and the one rule that must hold at any moment."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from zonekeeper.operator.kubernetes.api import BUDGETS, CLUSTER_LABEL, PODS, ZONE_LABEL, Json
+from zonekeeper.operator.kubernetes.api import (
+    BUDGETS,
+    CLUSTER_LABEL,
+    PODS,
+    STATEFUL_SETS,
+    ZONE_LABEL,
+    Json,
+)
 from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
 
 
@@ -23,10 +30,12 @@ def chooses(budget: Json, pod: Json) -> bool:
     return bool(budget["spec"]["selector"]["matchLabels"].items() <= labels)
 
 
-def may_evict(name: str, pods: Sequence[Json], budgets: Sequence[Json], expected: int) -> bool:
+def may_evict(
+    name: str, pods: Sequence[Json], budgets: Sequence[Json], expected: Mapping[str, int]
+) -> bool:
     """Answer as the API server does, with counts that are fresh.
 
-    ``expected`` is the number of bookies of each zone that shall run.
+    ``expected`` is the number of bookies that shall run, by zone.
     """
     pod = next((one for one in pods if one["metadata"]["name"] == name), None)
     if pod is None:
@@ -37,9 +46,8 @@ def may_evict(name: str, pods: Sequence[Json], budgets: Sequence[Json], expected
     if not found:
         return True
     of_budget, policy = [one for one in pods if chooses(found[0], one)], found[0]["spec"]
-    zones = {one["metadata"]["labels"][ZONE_LABEL] for one in pods}
-    is_of_zone = ZONE_LABEL in policy["selector"]["matchLabels"]
-    shall = expected * (1 if is_of_zone else len(zones))
+    zone = policy["selector"]["matchLabels"].get(ZONE_LABEL)
+    shall = sum(expected.values()) if zone is None else expected.get(zone, 0)
     healthy = sum(map(is_healthy, of_budget))
     if not is_healthy(pod) and policy.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
@@ -47,7 +55,9 @@ def may_evict(name: str, pods: Sequence[Json], budgets: Sequence[Json], expected
     return healthy > least if is_healthy(pod) else healthy >= least
 
 
-def broken_rule(pods: Sequence[Json], budgets: Sequence[Json], expected: int) -> str:
+def broken_rule(
+    pods: Sequence[Json], budgets: Sequence[Json], expected: Mapping[str, int]
+) -> str:
     """Say which two zones may lose bookies by evictions alone; empty: no two may.
 
     The first eviction takes a pod of one zone. Then no healthy pod of another zone may be evicted.
@@ -67,12 +77,40 @@ def broken_rule(pods: Sequence[Json], budgets: Sequence[Json], expected: int) ->
     return ""
 
 
-def of_twin(kubernetes: MemoryKubernetes, space: str, cluster: str, expected: int) -> str:
-    """Ask the same of what a twin holds now; budgets of others only make evictions fail."""
-    pods = bookies(held(kubernetes, PODS.plural, space), cluster)
-    budgets = held(kubernetes, BUDGETS.plural, space)
-    ours = [one for one in budgets if one["metadata"].get("ownerReferences")]
-    return broken_rule(pods, ours, expected)
+def of_twin(kubernetes: MemoryKubernetes, space: str, cluster: str) -> str:
+    """Ask the same of what a twin holds now; budgets of others only make evictions fail.
+
+    A pod that is away may be there again at any time, while no operator runs. So the rule is also
+    asked as if every pod was there and ready.
+    """
+    pods, budgets = bookies(held(kubernetes, PODS.plural, space), cluster), ours(kubernetes, space)
+    expected = sizes(kubernetes, space)
+    whole = [
+        {
+            "metadata": {
+                "name": f"{cluster}-{zone}-{number}",
+                "labels": {CLUSTER_LABEL: cluster, ZONE_LABEL: zone},
+            },
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }
+        for zone, count in expected.items()
+        for number in range(count)
+    ]
+    return broken_rule(pods, budgets, expected) or broken_rule(whole, budgets, expected)
+
+
+def sizes(kubernetes: MemoryKubernetes, space: str) -> dict[str, int]:
+    """Give the bookies that the StatefulSet of each zone asks for."""
+    return {
+        item["spec"]["selector"]["matchLabels"][ZONE_LABEL]: item["spec"]["replicas"]
+        for item in held(kubernetes, STATEFUL_SETS.plural, space)
+    }
+
+
+def ours(kubernetes: MemoryKubernetes, space: str) -> list[Json]:
+    """Give the budgets that have an owner."""
+    found = held(kubernetes, BUDGETS.plural, space)
+    return [one for one in found if one["metadata"].get("ownerReferences")]
 
 
 def held(kubernetes: MemoryKubernetes, plural: str, space: str) -> list[Json]:

@@ -33,6 +33,7 @@ from zonekeeper.operator.lead.leading import Right
 from zonekeeper.operator.plan import planning
 from zonekeeper.operator.plan.plans import Action, TurnPlan
 from zonekeeper.operator.plan.predicates import Predicate
+from zonekeeper.operator.plan.scaling import leaving
 from zonekeeper.operator.roll.gates import RollGate
 from zonekeeper.operator.roots.followed import FollowedBookies, Spawn
 from zonekeeper.operator.roots.roots import Opener, RootFound, Roots
@@ -131,7 +132,8 @@ class Reconciler:
         plan = planning.decide(wanted, seen, telling.text_of(self._clocks.wall()))
         self.shown = turn_figures.of_plan(plan)
         self._earlier = self._seen(seen)
-        await self._read_ledgers(seen, kept_spec.address(seen.kept, resource))
+        judged = observing.judged_of(wanted, seen)
+        await self._read_ledgers(seen, kept_spec.address(seen.kept, resource), judged)
         if not await self._say(plan, resource):
             return self._pause(planning.SOON_MS)
         self._name_the_wait(plan)
@@ -178,15 +180,24 @@ class Reconciler:
             changed_ms=seen.changed_ms,
         )
 
-    async def _read_ledgers(self, seen: Observed, address: str | None) -> None:
-        """Let the ledgers be read, unless a bookie is away: then they are read when it is back."""
+    async def _read_ledgers(
+        self, seen: Observed, address: str | None, judged: Desired | None
+    ) -> None:
+        """Let the ledgers be read, unless a bookie is away: then they are read when it is back.
+
+        One that is not asked for may never come back, and is removed also then.
+        """
         basis, root = observing.basis_of(seen.root), seen.root
         if basis is None or address is None or not isinstance(root, RootFound):
             self._reading.give_up()
             self._earlier = replace(self._earlier, ledgers=None)
             return
         # While a drain asks for its zone, some of its bookies are away already.
-        is_away = bool({pod.name for pod in seen.pods} - root.registered)
+        is_away = any(
+            pod.name not in root.registered
+            and (judged is None or leaving.is_asked_for(judged, pod.name))
+            for pod in seen.pods
+        )
         if is_away and not budget_sight.is_asked_for(seen):
             return
         try:

@@ -33,15 +33,24 @@ def waits(
     if roll.moves or roll.notes.step is not None:
         yield "a step of the roll is under way"
     least = desired.policy.placement.min_zones
-    left = sum(one.name != zone for one in desired.zones)
+    left = len(_serving(desired, observed) - {zone})
     if left < least:
-        yield f"spec.policy.placement.minZones is {least}, and {left} other zones would be left"
+        yield f"spec.policy.placement.minZones is {least}, and {left} others would be left"
     unit = Location(zone, UpgradeDomain("all"))
     ground = RollGround(desired=desired, observed=_as_one_unit(observed, unit), sets=roll.sets)
     bookies = tuple(bookie for bookie, one, _ in ground.bookies if one.zone == zone)
     for one in gating.waits(ground, Step(unit=unit, bookies=bookies)):
         if one.gate not in _OF_ROLL:
             yield f"{one.gate}: {one.what}; {one.runbook}"
+
+
+def _serving(desired: Desired, observed: Observed) -> frozenset[ZoneName]:
+    """Give the zones for which ledgers are placed, and will be: asked for, and named already."""
+    asked = frozenset(one.name for one in desired.zones)
+    root = observed.root
+    if not isinstance(root, RootFound) or root.policy is None:
+        return asked  # a gate waits for it
+    return asked & frozenset(root.policy.placement.zones)
 
 
 def _as_one_unit(observed: Observed, unit: Location) -> Observed:

@@ -46,6 +46,13 @@ def _waits(case: Case) -> Waiting | None:
             "other pods"
         )
         return Waiting(Predicate.FOREIGN_BUDGET, why)
+    if progress.kept:
+        why = (
+            f"PodDisruptionBudgets are deleted, and finalizers of somebody else keep them: "
+            f"{naming.some(list(progress.kept))}; they are in force until the finalizers are taken "
+            "off, and no zone is opened or closed past them"
+        )
+        return Waiting(Predicate.DRAIN_WAITS, why)
     if not progress.waits:
         return None
     told = [f"zone {zone}: {why}" for zone, why in sorted(progress.waits.items())]

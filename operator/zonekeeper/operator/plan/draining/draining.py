@@ -16,6 +16,10 @@ The common budget is made in any other case in which it is missing. Closing is s
 with a bookie away the common budget allows no further one to go. So a zone closes where anything is
 in doubt, and an open one stays open only while it has a cordoned node, a bookie that is away, or
 while a ledger is marked. A cluster of one zone has only the common budget.
+
+A zone is each that is asked for, that has a pod, or whose StatefulSet stands: that one may make pods
+at any time. A budget that is deleted, and kept by a finalizer, is in force. Nothing is built on it,
+it is not written again, and it is told.
 """
 
 from collections.abc import Iterator
@@ -23,7 +27,7 @@ from dataclasses import dataclass, field
 
 from zonekeeper.operator.cluster import drift, owned_objects
 from zonekeeper.operator.cluster.desired import Desired
-from zonekeeper.operator.kubernetes.api import BUDGETS, Json
+from zonekeeper.operator.kubernetes.api import BUDGETS, ZONE_LABEL, Json
 from zonekeeper.operator.plan import ownership
 from zonekeeper.operator.plan.draining import drain_gates
 from zonekeeper.operator.plan.plans import Action, Apply, RemoveObject
@@ -44,6 +48,8 @@ class DrainProgress:
     target: ZoneName | None = None
     #: The cordoned zones that are not opened, and why.
     waits: dict[ZoneName, str] = field(default_factory=dict)
+    #: The budgets that are deleted, and that finalizers keep.
+    kept: tuple[str, ...] = ()
     #: The writes of this turn, in order.
     acts: tuple[Action, ...] = ()
 
@@ -70,9 +76,9 @@ class _Draining:
         self._roll = roll
         self._common = owned_objects.budget(desired, observed.resource)
         named = [zone.name for zone in desired.zones]
-        stand = {pod.zone for pod in observed.pods} - {*named}
-        #: Every zone that has bookies, also one that is not asked for any more.
-        self._zones = (*named, *sorted(stand))
+        stand = {pod.zone for pod in observed.pods} | set(_zones_of_sets(observed))
+        #: Every zone that has bookies or may get some, also one that is not asked for any more.
+        self._zones = (*named, *sorted(stand - {*named}))
         self._closed = [zone for zone in self._zones if self._holds(self._closing(zone))]
         self._is_common = self._holds(self._common)
 
@@ -80,7 +86,15 @@ class _Draining:
         opened = self._opened()
         target, waits = self._target(opened)
         return DrainProgress(
-            open=opened, target=target, waits=waits, acts=tuple(self._acts(opened, target))
+            open=opened,
+            target=target,
+            waits=waits,
+            kept=tuple(
+                name
+                for name, found in sorted(self._observed.budgets.items())
+                if found["metadata"].get("deletionTimestamp")
+            ),
+            acts=tuple(self._acts(opened, target)),
         )
 
     def _opened(self) -> ZoneName | None:
@@ -103,12 +117,21 @@ class _Draining:
                 return opened, waits
             return None, waits | {opened: why}
         for zone in (one for one in self._zones if one in asked):
-            found = "; ".join(drain_gates.waits(*seen, zone))
+            found = "; ".join((*self._of_others(zone), *drain_gates.waits(*seen, zone)))
             if not found:
                 later = asked - {zone, *waits}
                 return zone, waits | dict.fromkeys(later, f"zone {zone} is opened first")
             waits[zone] = found
         return None, waits
+
+    def _of_others(self, zone: ZoneName) -> Iterator[str]:
+        """Find budgets of somebody else that have the names of those that would be made."""
+        observed = self._observed
+        for other in (one for one in self._zones if one != zone):
+            name = self._closing(other)["metadata"]["name"]
+            is_there = (BUDGETS.plural, name) in observed.owned or name in observed.foreign_budgets
+            if is_there and name not in observed.budgets:
+                yield f"PodDisruptionBudget {name} is there already, and is somebody else's"
 
     def _acts(self, opened: ZoneName | None, target: ZoneName | None) -> Iterator[Action]:
         if not self._is_common:
@@ -122,7 +145,8 @@ class _Draining:
             yield from self._back(closed)
         elif lacking := [zone for zone in others if zone not in self._closed]:
             for zone in lacking:
-                yield Apply(kind=BUDGETS, body=self._closing(zone))
+                if not self._is_going(self._closing(zone)):
+                    yield Apply(kind=BUDGETS, body=self._closing(zone))
         else:
             for zone in others:
                 yield self._as_seen(self._closing(zone))
@@ -164,3 +188,9 @@ class _Draining:
         assert found is not None, "it stands"
         name = body["metadata"]["name"]
         return RemoveObject(kind=BUDGETS, name=name, uid=found["metadata"]["uid"])
+
+
+def _zones_of_sets(observed: Observed) -> Iterator[ZoneName]:
+    for item in observed.sets.values():
+        if (zone := item["metadata"].get("labels", {}).get(ZONE_LABEL)) is not None:
+            yield ZoneName(zone)
