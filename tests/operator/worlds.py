@@ -41,6 +41,7 @@ from zonekeeper.metadata.stores import uri
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.operator.cluster import desired
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import (
@@ -74,6 +75,10 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
 
+_HOUR_MS = 3_600_000
+#: The store's twin measures real time. So a machine that stands still for ten seconds would look
+#: like a store that does not answer, to which the operator does other things.
+PATIENT = Timeouts(session_ms=_HOUR_MS, request_ms=_HOUR_MS)
 TURNS_MAX = 400  # more than anything takes
 #: After so many turns without a change nothing is going to change.
 STILL_TURNS = 2
@@ -150,7 +155,7 @@ class World:
         root = self.root_of(address)
         if self.file is not None:
             return await open_store(f"sqlite://{self.file}?root={root}")
-        return MemoryStore(self.server, root=root)
+        return MemoryStore(self.server, root=root, timeouts=PATIENT)
 
     @staticmethod
     def root_of(address: str) -> str:

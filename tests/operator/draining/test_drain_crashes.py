@@ -3,6 +3,10 @@
 The rule is asked before each call of the operator, and so after each of its writes.
 """
 
+import asyncio
+import itertools
+import time
+
 import pytest
 
 from tests.operator import resources
@@ -19,6 +23,9 @@ pytestmark = pytest.mark.simulation
 CHANGES_MIN = 16
 CHANGES_MAX = 40
 AGAIN_MAX = 5
+#: So long the loop stands still, whenever it has asked so many times for the time.
+STALL_S = 12.0
+STALLS_EVERY = 150
 #: ``make check`` has some of the points.
 POINTS = [
     pytest.param(number, marks=() if number % 6 == 1 else pytest.mark.long)
@@ -102,6 +109,19 @@ async def test_a_drain_of_a_zone_has_as_many_changes_as_are_tried() -> None:
 @pytest.mark.parametrize("at", POINTS)
 async def test_a_fault_at_any_change_opens_no_second_zone(at: int, fault: CallFault) -> None:
     await check(await drained(fault, at))
+
+
+async def test_a_machine_that_stands_still_for_seconds_changes_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The world's time is that of its turns: the twin of the store is as patient as it needs."""
+    asked = itertools.count()
+
+    def stalls() -> float:
+        return time.monotonic() + STALL_S * (next(asked) // STALLS_EVERY)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", stalls)
+    await check(await drained(CallFault.LOST, 4))
 
 
 @pytest.mark.parametrize("turns", range(1, 12))

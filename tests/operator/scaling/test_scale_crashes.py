@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from tests.operator.scaling.removing_world import KEPT, GoneWatch, RemovingWorld
+from tests.operator.worlds import PATIENT
 from zonekeeper.metadata.store.errors import StoreUnavailableError
 from zonekeeper.metadata.store.store import MetadataStore, SessionId, Write, Written
 from zonekeeper.metadata.stores.memory import MemoryStore
@@ -98,7 +99,7 @@ class FrailStore(MemoryStore):
     """The metadata store as an operator reaches it that may be dead, or hear no answer."""
 
     def __init__(self, world: FrailWorld, root: str) -> None:
-        super().__init__(world.server, root=root)
+        super().__init__(world.server, root=root, timeouts=PATIENT)
         self.read_lag_ms = LAG_MS
         self._world = world
 
