@@ -55,9 +55,7 @@ def may_evict(
     return healthy > least if is_healthy(pod) else healthy >= least
 
 
-def broken_rule(
-    pods: Sequence[Json], budgets: Sequence[Json], expected: Mapping[str, int]
-) -> str:
+def broken_rule(pods: Sequence[Json], budgets: Sequence[Json], expected: Mapping[str, int]) -> str:
     """Say which two zones may lose bookies by evictions alone; empty: no two may.
 
     The first eviction takes a pod of one zone. Then no healthy pod of another zone may be evicted.

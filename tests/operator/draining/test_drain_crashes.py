@@ -5,7 +5,6 @@ The rule is asked before each call of the operator, and so after each of its wri
 
 import asyncio
 import itertools
-import time
 
 import pytest
 
@@ -115,12 +114,13 @@ async def test_a_machine_that_stands_still_for_seconds_changes_nothing_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The world's time is that of its turns: the twin of the store is as patient as it needs."""
-    asked = itertools.count()
+    loop, asked = asyncio.get_running_loop(), itertools.count()
+    real = loop.time
 
     def stalls() -> float:
-        return time.monotonic() + STALL_S * (next(asked) // STALLS_EVERY)
+        return real() + STALL_S * (next(asked) // STALLS_EVERY)
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "time", stalls)
+    monkeypatch.setattr(loop, "time", stalls)
     await check(await drained(CallFault.LOST, 4))
 
 

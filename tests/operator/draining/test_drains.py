@@ -5,6 +5,7 @@ import pytest
 from tests.operator.draining.draining_world import A_IS_OPEN, AT_REST, DrainingWorld, built
 from tests.operator.resources import NAME, SPACE
 from zonekeeper.operator.kubernetes.api import BUDGETS, PODS, STATEFUL_SETS, Json
+from zonekeeper.operator.plan import preflight, preflight_text
 from zonekeeper.operator.sight import node_sight
 
 
@@ -121,6 +122,7 @@ async def test_an_open_zone_closes_while_the_metadata_store_is_away() -> None:
     await world.settle()
     assert world.budgets() == AT_REST
     assert await world.evict("log-a-1") is False
+    assert "zone a: the metadata store was not read" in await world.message("Drainable")
 
 
 async def test_a_ledger_that_would_lose_its_last_copies_keeps_its_zone_closed() -> None:
@@ -177,6 +179,17 @@ async def test_a_paused_cluster_is_not_opened_and_its_plan_says_what_would_be_do
     world.cordon("a")
     await world.settle()
     assert world.budgets() == AT_REST
+
+    seen, wanted = await world.look()
+    found = preflight.of(wanted, seen, None)
+    told = "\n".join(preflight_text.lines(found))
+    assert "drains: nodes are cordoned in these zones: a; one after another" in told
+    assert "spec.paused is true: nothing of it is done" in told
+    assert preflight_text.plain(found)["drainedZones"] == ["a"]
+
+    await world.change(paused=False)
+    await world.settle()
+    assert world.budgets() == A_IS_OPEN
 
 
 async def test_the_roll_does_not_touch_a_closed_zone() -> None:

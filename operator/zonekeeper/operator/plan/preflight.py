@@ -75,6 +75,8 @@ class ResourcePreflight:
     removals: tuple[RemovalAhead, ...] = ()
     #: The zones that leave with all their bookies.
     zones: tuple[ZoneName, ...] = ()
+    #: The zones with cordoned nodes, in the order in which they are opened to the drains.
+    drains: tuple[ZoneName, ...] = ()
     #: What becomes of their volumes.
     on_scale_down: OnScaleDown | None = None
     #: What a release of each gate that holds losses would copy.
@@ -124,6 +126,7 @@ def of(
         return ResourcePreflight(
             refused=refused, warnings=wanted.warnings, unseen=unseen, releases=releases
         )
+    drains = draining.decide(case)
     return ResourcePreflight(
         refused=(),
         warnings=wanted.warnings,
@@ -137,6 +140,7 @@ def of(
             for one in (() if case.scaling is None else case.scaling.steps)
         ),
         zones=leaving.zones_going(wanted, observed),
+        drains=() if drains is None else drains.asked,
         on_scale_down=wanted.on_scale_down,
         unseen=unseen,
         releases=releases,

@@ -27,6 +27,7 @@ def lines(found: ResourcePreflight) -> Iterator[str]:
         yield from _objects(found.changes)
         yield from _steps(found)
         yield from _removals(found)
+        yield from _drains(found)
     yield from _releases(found)
     if found.is_paused:
         yield "spec.paused is true: nothing of it is done until it is false"
@@ -70,6 +71,7 @@ def plain(found: ResourcePreflight) -> Json:
             for one in found.removals
         ],
         "removedZones": list(found.zones),
+        "drainedZones": list(found.drains),
         "movedBytes": found.moved_bytes if found.removals else 0,
         "releases": [
             {
@@ -153,6 +155,15 @@ def _removals(found: ResourcePreflight) -> Iterator[str]:
     total = "how much is copied is not known" if moved is None else f"{moved} bytes are copied"
     zones = "".join(f"; zone {zone} leaves, and the others take it" for zone in found.zones)
     yield f"  in all, {total}{zones}"
+
+
+def _drains(found: ResourcePreflight) -> Iterator[str]:
+    if found.drains:
+        zones = ", ".join(found.drains)
+        yield (
+            f"drains: nodes are cordoned in these zones: {zones}; one after another is open to its "
+            "drain, each once its gates hold: see the condition Drainable"
+        )
 
 
 def _releases(found: ResourcePreflight) -> Iterator[str]:

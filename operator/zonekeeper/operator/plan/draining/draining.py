@@ -17,9 +17,9 @@ with a bookie away the common budget allows no further one to go. So a zone clos
 in doubt, and an open one stays open only while it has a cordoned node, a bookie that is away, or
 while a ledger is marked. A cluster of one zone has only the common budget.
 
-A zone is each that is asked for, that has a pod, or whose StatefulSet stands: that one may make pods
-at any time. A budget that is deleted, and kept by a finalizer, is in force. Nothing is built on it,
-it is not written again, and it is told.
+A zone is each that is asked for, that has a pod, or whose StatefulSet stands: it may get pods at
+any time. A budget that is deleted, and kept by a finalizer, is in force. Nothing is built on it, it
+is not written again, and it is told.
 """
 
 from collections.abc import Iterator
@@ -46,6 +46,8 @@ class DrainProgress:
     open: ZoneName | None = None
     #: The zone that shall be open.
     target: ZoneName | None = None
+    #: The cordoned zones that are opened to their drains, one after another; also the open one.
+    asked: tuple[ZoneName, ...] = ()
     #: The cordoned zones that are not opened, and why.
     waits: dict[ZoneName, str] = field(default_factory=dict)
     #: The budgets that are deleted, and that finalizers keep.
@@ -88,6 +90,7 @@ class _Draining:
         return DrainProgress(
             open=opened,
             target=target,
+            asked=tuple(one for one in self._zones if one in self._asked()),
             waits=waits,
             kept=tuple(
                 name
@@ -104,10 +107,18 @@ class _Draining:
         bare = [zone for zone in self._zones if zone not in self._closed]
         return bare[0] if len(bare) == 1 < len(self._zones) else None
 
+    @property
+    def _is_opening(self) -> bool:
+        """Are zones opened at all?"""
+        return not self._desired.drains_paused and len(self._zones) > 1
+
+    def _asked(self) -> frozenset[ZoneName]:
+        return budget_sight.cordoned(self._observed) if self._is_opening else frozenset()
+
     def _target(self, opened: ZoneName | None) -> tuple[ZoneName | None, dict[ZoneName, str]]:
         """Give the zone that shall be open, and why the other cordoned ones are not."""
-        asked, waits = budget_sight.cordoned(self._observed), dict[ZoneName, str]()
-        if self._desired.drains_paused or len(self._zones) == 1:
+        asked, waits = self._asked(), dict[ZoneName, str]()
+        if not self._is_opening:
             return None, waits
         seen = (self._desired, self._observed, self._roll)
         if opened is not None and (opened in asked or drain_gates.is_asked_for(*seen, opened)):

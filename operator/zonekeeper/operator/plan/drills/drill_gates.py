@@ -119,7 +119,7 @@ def _of_shape(desired: Desired, observed: Observed, found: ZoneSet, for_ms: int)
         yield why
     budget = observed.owned.get((BUDGETS.plural, owned_objects.service_name(desired.name)))
     if budget is None or budget["spec"].get("maxUnavailable") != 1:
-        yield "the disruption budget of the bookies is not at rest: see Applied"
+        yield "the disruption budget of the bookies is not at rest: see Drainable"
 
 
 def _repairs_too_soon(policy: Policy, for_ms: int) -> str | None:

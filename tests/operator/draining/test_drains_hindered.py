@@ -1,0 +1,112 @@
+"""Budgets that others keep or have taken: nothing is built on them, and each is told."""
+
+import pytest
+
+from tests.operator.draining.draining_world import A_IS_OPEN, AT_REST, DrainingWorld, built
+from tests.operator.resources import NAME, SPACE
+from zonekeeper.operator.kubernetes.api import BUDGETS, CLUSTER_LABEL, Json
+
+THEIRS = "example.org/audit"
+
+
+def keep(world: DrainingWorld, name: str, *, is_kept: bool = True) -> None:
+    """Let somebody else put a finalizer on a budget, or take it off."""
+    found = world.kubernetes.peek(BUDGETS, SPACE, name)
+    assert found is not None
+    found["metadata"]["finalizers"] = [THEIRS] if is_kept else []
+    world.kubernetes.put(BUDGETS, found)
+    if not is_kept and found["metadata"].get("deletionTimestamp"):
+        world.kubernetes.mark_deleted(BUDGETS, SPACE, name)
+
+
+async def is_still(world: DrainingWorld) -> bool:
+    """Does the operator write no budget any more?"""
+    before = len(world.writes)
+    for _ in range(3):
+        await world.turn()
+    return len(world.writes) == before
+
+
+async def told(world: DrainingWorld) -> str:
+    assert (await world.conditions())["Drainable"] == ("False", "DrainWaits")
+    return await world.message("Drainable")
+
+
+async def test_a_common_budget_that_a_finalizer_keeps_is_in_force_until_it_is_gone() -> None:
+    world = await built()
+    keep(world, "log-bookies")
+    world.cordon("a")
+    await world.settle()
+    assert world.budgets() == ["log-b-closed", *AT_REST, "log-c-closed"]
+    assert "finalizers of somebody else keep them: log-bookies" in await told(world)
+    assert await is_still(world)
+    assert await world.drain("b") == [False] * 3
+
+    keep(world, "log-bookies", is_kept=False)
+    await world.settle()
+    assert world.budgets() == A_IS_OPEN
+    await world.uncordon("a")
+    await world.settle()
+    assert world.budgets() == AT_REST
+
+
+async def test_a_common_budget_that_is_kept_while_the_drain_is_called_off_comes_back() -> None:
+    world = await built()
+    keep(world, "log-bookies")
+    world.cordon("a")
+    await world.settle()
+    await world.uncordon("a")
+    await world.settle()
+    assert world.budgets() == ["log-b-closed", *AT_REST, "log-c-closed"]
+    assert await is_still(world)
+
+    keep(world, "log-bookies", is_kept=False)
+    world.check()
+    await world.settle()
+    assert world.budgets() == AT_REST
+    assert (await world.conditions())["Drainable"] == ("True", "AtRest")
+
+
+async def test_a_closing_budget_that_a_finalizer_keeps_is_told_and_nothing_is_built_on_it() -> None:
+    world = await built()
+    world.cordon("a")
+    await world.settle()
+    keep(world, "log-b-closed")
+    await world.uncordon("a")
+    await world.settle()
+    assert world.budgets() == ["log-b-closed", *AT_REST]
+    assert "finalizers of somebody else keep them: log-b-closed" in await told(world)
+    assert await is_still(world)
+
+    world.cordon("a")  # the budget of b may go at any time: a is not opened on its word
+    await world.settle()
+    assert "log-bookies" in world.budgets()
+    assert await is_still(world)
+    keep(world, "log-b-closed", is_kept=False)
+    await world.settle()
+    assert world.budgets() == A_IS_OPEN
+
+
+@pytest.mark.parametrize("chosen", [{"app": "shop"}, {CLUSTER_LABEL: NAME}], ids=str)
+async def test_a_budget_of_somebody_else_with_a_name_that_is_needed_is_left_alone(
+    chosen: Json,
+) -> None:
+    world = await built()
+    meta = {"name": "log-b-closed", "namespace": SPACE, "labels": {CLUSTER_LABEL: NAME}}
+    theirs: Json = {
+        "metadata": meta,
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": chosen}},
+    }
+    world.kubernetes.put(BUDGETS, theirs)
+    world.cordon("a")
+    await world.settle()
+
+    assert world.budgets() == ["log-b-closed", *AT_REST]
+    found = world.kubernetes.peek(BUDGETS, SPACE, "log-b-closed")
+    assert found is not None
+    assert found["spec"] == theirs["spec"]
+    said = await world.message("Drainable")
+    assert "log-b-closed" in said
+    world.kubernetes.mark_deleted(BUDGETS, SPACE, "log-b-closed")
+    await world.settle()
+    assert world.budgets() == A_IS_OPEN
