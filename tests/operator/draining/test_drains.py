@@ -119,10 +119,12 @@ async def test_an_open_zone_closes_while_the_metadata_store_is_away() -> None:
     assert await world.evict("log-a-0")
     world.is_cut_off = True
     world.reconciler = world.new_operator()
+    await world.turn()
+    assert "zone a: the metadata store was not read" in await world.message("Drainable")
     await world.settle()
     assert world.budgets() == AT_REST
     assert await world.evict("log-a-1") is False
-    assert "zone a: the metadata store was not read" in await world.message("Drainable")
+    assert "zone a: metadataUnreachable: " in await world.message("Drainable")
 
 
 async def test_a_ledger_that_would_lose_its_last_copies_keeps_its_zone_closed() -> None:
