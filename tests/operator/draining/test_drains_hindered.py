@@ -4,7 +4,9 @@ import pytest
 
 from tests.operator.draining.draining_world import A_IS_OPEN, AT_REST, DrainingWorld, built
 from tests.operator.resources import NAME, SPACE
-from zonekeeper.operator.kubernetes.api import BUDGETS, CLUSTER_LABEL, Json
+from zonekeeper.operator.kubernetes.api import BUDGETS, CLUSTER_LABEL, Json, ObjectKind
+from zonekeeper.operator.plan import planning
+from zonekeeper.operator.plan.draining import draining
 
 THEIRS = "example.org/audit"
 
@@ -41,6 +43,10 @@ async def test_a_common_budget_that_a_finalizer_keeps_is_in_force_until_it_is_go
     assert "finalizers of somebody else keep them: log-bookies" in await told(world)
     assert await is_still(world)
     assert await world.drain("b") == [False] * 3
+    seen, wanted = await world.look()
+    progress = draining.decide(planning.case_of(wanted, seen))
+    assert progress is not None
+    assert progress.open is None, "no gate is left out because of a budget that is in force"
 
     keep(world, "log-bookies", is_kept=False)
     await world.settle()
@@ -83,6 +89,31 @@ async def test_a_closing_budget_that_a_finalizer_keeps_is_told_and_nothing_is_bu
     assert "log-bookies" in world.budgets()
     assert await is_still(world)
     keep(world, "log-b-closed", is_kept=False)
+    await world.settle()
+    assert world.budgets() == A_IS_OPEN
+
+
+async def test_a_closing_budget_that_is_marked_as_deleted_after_the_look_opens_nothing() -> None:
+    """It is the same budget, of another version: it may be gone when the common one is."""
+    world = await built()
+    marked: list[str] = []
+
+    def mark(verb: str, kind: ObjectKind) -> None:
+        world.check()
+        if verb == "apply" and kind is BUDGETS and len(world.budgets()) == 3 and not marked:
+            keep(world, "log-c-closed")
+            world.kubernetes.mark_deleted(BUDGETS, SPACE, "log-c-closed")
+            marked.append("log-c-closed")
+
+    world.fate = mark
+    world.cordon("a")
+    while not marked:
+        await world.turn()
+        await world.controllers()
+    assert "log-bookies" in world.budgets()
+    await world.settle()
+    assert "log-bookies" in world.budgets()
+    keep(world, "log-c-closed", is_kept=False)
     await world.settle()
     assert world.budgets() == A_IS_OPEN
 
