@@ -4,7 +4,7 @@ import pytest
 
 from tests.operator.draining.draining_world import A_IS_OPEN, AT_REST, DrainingWorld, built
 from tests.operator.resources import NAME, SPACE
-from zonekeeper.operator.kubernetes.api import BUDGETS, PODS, STATEFUL_SETS, Json
+from zonekeeper.operator.kubernetes.api import BUDGETS, NODES, PODS, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import preflight, preflight_text
 from zonekeeper.operator.sight import node_sight
 
@@ -81,6 +81,16 @@ async def test_a_zone_opens_also_when_its_first_bookie_was_evicted_before_the_op
     await world.settle()
     assert world.budgets() == A_IS_OPEN
     assert [await world.evict(f"log-a-{number}") for number in (1, 2)] == [True, True]
+
+
+async def test_a_node_that_is_gone_is_not_cordoned() -> None:
+    """Its pods are about to go by themselves, and nobody drains it."""
+    world = await built()
+    world.kubernetes.mark_deleted(NODES, "", "node-a")
+    world.now_ms += node_sight.FRESH_MS
+    await world.settle()
+    assert world.budgets() == AT_REST
+    assert (await drainable(world))[0] == "True"
 
 
 async def test_a_bookie_that_is_missing_in_another_zone_keeps_every_zone_closed() -> None:

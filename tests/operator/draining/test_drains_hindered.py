@@ -118,6 +118,30 @@ async def test_a_closing_budget_that_is_marked_as_deleted_after_the_look_opens_n
     assert world.budgets() == A_IS_OPEN
 
 
+async def test_the_budgets_of_zones_stay_if_the_common_one_goes_after_the_look() -> None:
+    world = await built()
+    world.cordon("a")
+    await world.settle()
+    assert world.budgets() == A_IS_OPEN
+    gone: list[str] = []
+
+    def remove(verb: str, kind: ObjectKind) -> None:
+        world.check()
+        if verb != "list" and kind is BUDGETS and len(world.budgets()) == 3 and not gone:
+            world.kubernetes.mark_deleted(BUDGETS, SPACE, "log-bookies")
+            gone.append("log-bookies")
+
+    world.fate = remove
+    await world.uncordon("a")
+    while not gone:
+        await world.turn()
+        await world.controllers()
+    assert world.budgets() == A_IS_OPEN, "the turn ended there"
+    world.check()
+    await world.settle()
+    assert world.budgets() == AT_REST
+
+
 @pytest.mark.parametrize("chosen", [{"app": "shop"}, {CLUSTER_LABEL: NAME}], ids=str)
 async def test_a_budget_of_somebody_else_with_a_name_that_is_needed_is_left_alone(
     chosen: Json,

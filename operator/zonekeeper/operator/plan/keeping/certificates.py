@@ -66,26 +66,27 @@ def condition(case: Case) -> Condition:
 def _told(desired: Desired, observed: Observed) -> Condition:
     kind, leaves = Type.SECURE, observed.certificates.leaves
     wanted = subjects.secrets_of(desired)
+    paused = "; spec.tls.paused is true: none is issued or renewed" if desired.tls.paused else ""
     missing = [one for one in wanted if one not in leaves or leaves[one].certificate is None]
     if missing:
-        message = f"Secrets without a certificate and its key: {naming.some(missing)}"
+        message = f"Secrets without a certificate and its key: {naming.some(missing)}{paused}"
         return conditions.bad(kind, "NotIssued", message)
     ended = renewing.due_soon(leaves, now_ms=observed.wall_ms, within_ms=0)
     if ended:
-        message = f"certificates have ended: {naming.some([name for name, _ in ended])}"
+        message = f"certificates have ended: {naming.some([name for name, _ in ended])}{paused}"
         return conditions.bad(kind, "Expired", message)
     within_ms = min(SOON_MS, desired.tls.lifetime_ms // renewing.LEFT // 2)
     soon = renewing.due_soon(leaves, now_ms=observed.wall_ms, within_ms=within_ms)
     if soon:
         message = (
             f"certificates end soon, and were not renewed: {naming.some([one for one, _ in soon])}"
+            f"{paused}"
         )
         return conditions.bad(kind, "ExpiresSoon", message)
+    if desired.tls.paused:
+        return conditions.good(kind, "IssuingPaused", f"{len(wanted)} certificates{paused}")
     if renewing.is_under_way(observed.certificates):
         return conditions.good(kind, "Rotating", "one authority is being followed by another")
-    if desired.tls.paused:
-        message = f"{len(wanted)} certificates; spec.tls.paused is true: none is issued or renewed"
-        return conditions.good(kind, "IssuingPaused", message)
     told = f"{len(wanted)} certificates", store_access.unguarded(desired.store)
     return conditions.good(kind, str(desired.tls.mode), "; ".join(filter(None, told)))
 
