@@ -21,7 +21,11 @@ class DrainingWorld(World):
     """Each zone has one node, on which all its bookies stand."""
 
     def __init__(self, **spec: object) -> None:
-        super().__init__(**{"bookiesPerZone": BOOKIES, **spec})
+        super().__init__(None, **{"bookiesPerZone": BOOKIES, **spec})
+        self.watch_evictions()
+
+    def watch_evictions(self) -> None:
+        """Begin with no cordoned node, and ask for the rule from now on."""
         #: Where no pod is placed.
         self.cordoned: set[str] = set()
         #: The writes of the operator, each with the budgets that stood after it.

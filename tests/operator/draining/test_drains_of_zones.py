@@ -18,6 +18,10 @@ A_OF_FOUR_IS_OPEN = [*A_IS_OPEN, "log-d-closed"]
 class ChangingWorld(DrainingWorld, RemovingWorld):
     """Zones come and leave, and people drain nodes."""
 
+    def __init__(self, **spec: object) -> None:
+        RemovingWorld.__init__(self, **{"bookiesPerZone": BOOKIES, **spec})
+        self.watch_evictions()
+
 
 async def built(zones: object) -> ChangingWorld:
     """Give a cluster that has come to rest, with a ledger on each bookie."""
