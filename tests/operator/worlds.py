@@ -75,10 +75,8 @@ from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.placement.base.upgrade_domains import RoundRobin
 
-_HOUR_MS = 3_600_000
-#: The store's twin measures real time. So a machine that stands still for ten seconds would look
-#: like a store that does not answer, to which the operator does other things.
-PATIENT = Timeouts(session_ms=_HOUR_MS, request_ms=_HOUR_MS)
+#: The store's twin measures real time: a machine that stands still must not look like a lost store.
+PATIENT = Timeouts(session_ms=3_600_000, request_ms=3_600_000)
 TURNS_MAX = 400  # more than anything takes
 #: After so many turns without a change nothing is going to change.
 STILL_TURNS = 2

@@ -111,8 +111,7 @@ async def look(
         for kind in OWNED
         for item in await _listed(kubernetes, kind, namespace, labels)
     }
-    budgets = await kubernetes.list(BUDGETS, namespace)
-    owned |= _of(name, budgets)
+    owned |= _of(name, budgets := await kubernetes.list(BUDGETS, namespace))
     keeps = f"{KEEPS_LABEL}={name}"
     revisions = await kubernetes.list(CONTROLLER_REVISIONS, namespace, labels=keeps)
     kept, kept_sets = kept_spec.read(revisions, resource), kept_set.read(revisions, resource)
