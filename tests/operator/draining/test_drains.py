@@ -226,7 +226,9 @@ async def test_the_roll_does_not_touch_a_closed_zone() -> None:
 async def test_no_zone_is_opened_in_the_midst_of_a_step_of_the_roll() -> None:
     world = await built()
     await world.change(image="zonekeeper:0.2.0")
-    while not (await world.get())["status"].get("roll", {}).get("step"):
+    for _ in range(20):
+        if (await world.get())["status"].get("roll", {}).get("step"):
+            break
         await world.turn()
         await world.controllers()
     world.cordon("c")

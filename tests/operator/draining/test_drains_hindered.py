@@ -1,5 +1,7 @@
 """Budgets that others keep or have taken: nothing is built on them, and each is told."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.operator.draining.draining_world import A_IS_OPEN, AT_REST, DrainingWorld, built
@@ -9,6 +11,7 @@ from zonekeeper.operator.plan import planning
 from zonekeeper.operator.plan.draining import draining
 
 THEIRS = "example.org/audit"
+TURNS_MAX = 20
 
 
 def keep(world: DrainingWorld, name: str, *, is_kept: bool = True) -> None:
@@ -27,6 +30,16 @@ async def is_still(world: DrainingWorld) -> bool:
     for _ in range(3):
         await world.turn()
     return len(world.writes) == before
+
+
+async def turns_until(world: DrainingWorld, happened: Sequence[str]) -> None:
+    """Take turns until this is not empty any more."""
+    for _ in range(TURNS_MAX):
+        if happened:
+            return
+        await world.turn()
+        await world.controllers()
+    pytest.fail(f"it did not happen in {TURNS_MAX} turns")
 
 
 async def told(world: DrainingWorld) -> str:
@@ -107,9 +120,7 @@ async def test_a_closing_budget_that_is_marked_as_deleted_after_the_look_opens_n
 
     world.fate = mark
     world.cordon("a")
-    while not marked:
-        await world.turn()
-        await world.controllers()
+    await turns_until(world, marked)
     assert "log-bookies" in world.budgets()
     await world.settle()
     assert "log-bookies" in world.budgets()
@@ -133,9 +144,7 @@ async def test_the_budgets_of_zones_stay_if_the_common_one_goes_after_the_look()
 
     world.fate = remove
     await world.uncordon("a")
-    while not gone:
-        await world.turn()
-        await world.controllers()
+    await turns_until(world, gone)
     assert world.budgets() == A_IS_OPEN, "the turn ended there"
     world.check()
     await world.settle()
