@@ -34,6 +34,7 @@ from zonekeeper.metadata.formats import cookies, service_info
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.formats.records import ForeignRecordError
 from zonekeeper.metadata.formats.service_info import PublishedRoom
+from zonekeeper.metadata.store import layout
 from zonekeeper.metadata.store.background import alongside
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.store.following import Meaning, Meanings, follow_children
@@ -49,8 +50,6 @@ _LOOKS_FOR_VANISHED: Final = 3
 _RETRY_DELAY_MS: Final = 200
 #: The time between two looks at the rooms of a side, at least. So a room is known that much later.
 ROOMS_EVERY_MS: Final = 1_000
-#: The nodes with the registrations of writable and of read-only bookies.
-_SIDES: Final = ("available", "available/readonly")
 
 _logger = logging.getLogger(__name__)
 
@@ -62,8 +61,8 @@ async def watch(cluster: Cluster) -> AsyncIterator[AsyncIterator[Topology]]:
     work = (
         view.follow_cookies(),
         view.follow_records(),
-        *(view.follow_registrations(side) for side in _SIDES),
-        *(view.follow_rooms(side) for side in _SIDES),
+        *(view.follow_registrations(side) for side in layout.SIDES),
+        *(view.follow_rooms(side) for side in layout.SIDES),
     )
     async with alongside(*work), aclosing(view.snapshots()) as snapshots:
         yield snapshots
@@ -171,9 +170,11 @@ class _View:
     def _bookies(self) -> list[Bookie] | None:
         if self._locations is None or self._draining is None or self._registered is None:
             return None
-        if len(self._rooms) < len(_SIDES):
+        if len(self._rooms) < len(layout.SIDES):
             return None
-        rooms = {name: room for side in _SIDES for name, room in self._rooms[side].items() if room}
+        rooms = {
+            name: room for side in layout.SIDES for name, room in self._rooms[side].items() if room
+        }
         sharers = Counter(room.disk for room in rooms.values() if room.disk is not None)
         found = []
         for bookie in sorted(self._locations.keys() | self._registered.keys()):

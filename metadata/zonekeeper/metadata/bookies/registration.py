@@ -34,6 +34,7 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import service_info
 from zonekeeper.metadata.formats.malformed import UnreadableError, stored_at
 from zonekeeper.metadata.formats.service_info import PublishedRoom, ReadOnlyReason, ServiceInfo
+from zonekeeper.metadata.store import layout
 from zonekeeper.metadata.store.background import together
 from zonekeeper.metadata.store.errors import (
     NodeExistsError,
@@ -87,7 +88,7 @@ async def refuse_foreign(cluster: Cluster) -> None:
     """Raise ``ForeignBookiesError`` if a bookie is registered that is not ours."""
     store, root = cluster.store, cluster.root
     paths = []
-    for parent in (root.below("available"), root.below("available/readonly")):
+    for parent in map(root.below, layout.SIDES):
         names = await store.children(parent, sync=True)
         paths += [f"{parent}/{name}" for name in names or () if name != "readonly"]
     foreign: list[str] = []

@@ -22,6 +22,9 @@ _LAYOUT_BYTES_MAX: Final = 1024
 #: Our own nodes are beside a root, under the root's name with this suffix.
 OWN_SUFFIX: Final = ".zonekeeper"
 
+#: The nodes with the registrations of writable and of read-only bookies.
+SIDES: Final = ("available", "available/readonly")
+
 _ROOT: Final = re.compile(r"(/[^/\x00-\x1f\x7f]+)+")
 
 

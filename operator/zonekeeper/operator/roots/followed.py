@@ -23,6 +23,7 @@ from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import cookies
 from zonekeeper.metadata.formats.malformed import UnreadableError
 from zonekeeper.metadata.formats.service_info import PublishedRoom
+from zonekeeper.metadata.store import layout
 from zonekeeper.metadata.store.background import alongside
 from zonekeeper.metadata.store.following import Meanings, follow_children
 from zonekeeper.metadata.store.store import Versioned
@@ -146,8 +147,7 @@ class FollowedBookies(BookieReading):
     async def _watch(self, cluster: Cluster) -> None:
         try:
             async with alongside(
-                self._follow_names(cluster, "available"),
-                self._follow_names(cluster, "available/readonly"),
+                *(self._follow_names(cluster, side) for side in layout.SIDES),
                 self._follow_records(cluster),
             ):
                 await self._follow_cookies(cluster)
@@ -163,21 +163,21 @@ class FollowedBookies(BookieReading):
         async with follow_children(cluster.store, cluster.root.below("cookies")) as states:
             async for state in states:
                 before, self._locations = self._locations, meanings.of(state)
-                if before is not None and before != self._locations:
-                    self._told()
+                self._tell(before, self._locations)
 
     async def _follow_records(self, cluster: Cluster) -> None:
         async with bookie_records.watch_all(cluster) as states:
             async for state in states:
-                before, self._records = (
-                    self._records,
-                    {
-                        name: None if isinstance(one, UnreadableError) else one
-                        for name, one in state.items()
-                    },
-                )
-                if before is not None and before != self._records:
-                    self._told()
+                found = {
+                    name: None if isinstance(one, UnreadableError) else one
+                    for name, one in state.items()
+                }
+                before, self._records = self._records, found
+                self._tell(before, found)
+
+    def _tell(self, before: Mapping[str, object] | None, now: Mapping[str, object]) -> None:
+        if before is not None and before != now:
+            self._told()
 
     async def _follow_names(self, cluster: Cluster, side: str) -> None:
         is_first = True
