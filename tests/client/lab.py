@@ -81,6 +81,9 @@ class Door:
     def boot_epoch(self) -> int:
         return self.bookie.boot_epoch
 
+    async def owner(self, ledger_id: LedgerId, *, also_unknown: bool) -> str:
+        return await self.bookie.owner(ledger_id, also_unknown=also_unknown)
+
     def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
         openings = [item for item in items if isinstance(item, carriers.Open)]
         if openings:

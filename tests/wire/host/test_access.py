@@ -297,7 +297,7 @@ def test_the_metrics_say_how_strict_access_is_and_what_was_refused() -> None:
     rights.guard(ALICE, "h").check(Operation.FENCE)
     with pytest.raises(errors.NotPermitted):
         rights.guard(CLIENT, "h").check(Operation.COMPACT)
-    shown = exposition.render(rights.figures.families(rights.enforcement))
+    shown = exposition.render(rights.figures.families(rights.enforcement, rights.owners))
     assert 'zonekeeper_bookie_access{enforcement="named"} 1' in shown
     assert 'zonekeeper_bookie_access{enforcement="on"} 0' in shown
     name = "zonekeeper_bookie_access_refusals_total"

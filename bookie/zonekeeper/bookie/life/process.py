@@ -208,7 +208,11 @@ class _Process:
             _logger.info("access is %s: rights of roles are held so", settings.access.value)
         names = _names(settings.access_names)
         self._view.access = access = Access(
-            settings.access, instance=instance, names=names, audit=audit
+            settings.access,
+            instance=instance,
+            names=names,
+            audit=audit,
+            owners=settings.ledger_owners,
         )
         return access
 

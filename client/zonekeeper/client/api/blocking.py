@@ -85,6 +85,7 @@ class Client(LoopObject):
         custom: Mapping[str, bytes] | None = None,
         ledger_id: int | None = None,
         deferred_sync: bool = False,
+        owner: str | None = None,
         timeout: float | None = None,
     ) -> "Writer":
         """Create a ledger, and give its writer; quorums and digest are the policy's by default."""
@@ -96,6 +97,7 @@ class Client(LoopObject):
                 custom=custom,
                 ledger_id=ledger_id,
                 deferred_sync=deferred_sync,
+                owner=owner,
                 timeout=timeout,
             )
         )

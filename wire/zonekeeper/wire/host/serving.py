@@ -41,14 +41,16 @@ from zonekeeper.wire.contract.pipes import Pipe, until_one_ends
 from zonekeeper.wire.formats import carriers, errors, openings, versions
 from zonekeeper.wire.formats.proofs import ProofAct
 from zonekeeper.wire.formats.versions import WireVersions
-from zonekeeper.wire.host import packing
+from zonekeeper.wire.host import owning, packing
 from zonekeeper.wire.host.access import Access, Guard
 from zonekeeper.wire.host.host_limits import REPLY_BYTES_MAX, HostLimits
+from zonekeeper.wire.host.owning import OwnedLedgers
 from zonekeeper.wire.host.packing import ReplyBudget
 from zonekeeper.wire.host.proving import ProofSession, ProofSessions
 from zonekeeper.wire.host.read_stream import ReadStream, ReplyShares
 from zonekeeper.wire.host.turns import Turns
 from zonekeeper.wire.identity import operations
+from zonekeeper.wire.identity.rights import Operation
 
 RANGES_MAX: Final = 100_000
 #: In one turn of the event loop, this much of the answers to readers is packed and sent.
@@ -215,6 +217,10 @@ class Host:
         finally:
             self._tails -= 1
 
+    async def check_owner(self, guard: Guard, operation: Operation, ledger_id: LedgerId) -> None:
+        """Raise NotPermitted for a ledger of another owner, or why the owner is not known."""
+        await owning.check(self.bookie, guard, operation, ledger_id)
+
     def _nobody(self) -> Guard:
         return self.access.guard(None, "a peer without TLS")
 
@@ -239,6 +245,7 @@ class _AppendStream:
         self._guard = guard
         self._outlet = outlet
         self._session = session
+        self._owned = OwnedLedgers(guard)
         self._is_over = False
         #: Nothing is handed over: there is no room.
         self._is_held = False
@@ -279,12 +286,15 @@ class _AppendStream:
         if self._is_over:
             return
         self._release(number)
-        if self._opening.pop(number, None) is not None:
+        if (ledger_id := self._opening.pop(number, None)) is not None:
             self._session.heard(error)
+            if ledger_id not in self._opened:
+                self._owned.forget(ledger_id)
         self._refuse(number, error)
 
     def forgotten(self, ledger_id: LedgerId) -> None:
         self._opened.pop(ledger_id, None)
+        self._owned.forget(ledger_id)
         # These openings were decided before, so they open nothing when they are acknowledged.
         for number in [each for each, opens in self._opening.items() if opens == ledger_id]:
             del self._opening[number]
@@ -321,7 +331,7 @@ class _AppendStream:
         self._opened[ledger_id] = None
         self._opened.move_to_end(ledger_id)
         if len(self._opened) > self._limits.open_ledgers_max:
-            self._opened.popitem(last=False)
+            self._owned.forget(self._opened.popitem(last=False)[0])
 
     def _admit(self, item: carriers.Item) -> carriers.Request | None:
         """Check an item against the rules; None if it was refused already."""
@@ -337,12 +347,18 @@ class _AppendStream:
         if item.number <= self._last_number:
             raise errors.BadRequest(f"append {item.number} came after {self._last_number}")
         self._last_number = item.number
-        if (refusal := self._guard.refusal(operations.of_item(item), ledger_id)) is not None:
+        operation = operations.of_item(item)
+        refusal: errors.ProtocolError | None = self._guard.refusal(operation, ledger_id)
+        if refusal is None and self._owned and not isinstance(item, carriers.Open):
+            refusal = self._owned.refusal(operation, ledger_id)
+        if refusal is not None:
             self._refuse(item.number, refusal)
             return None
         if isinstance(item, carriers.Open):
             self._opening[item.number] = ledger_id
             item = self._session.of_opening(item)
+            if (judge := self._owned.judge(ledger_id)) is not None:
+                item = dataclasses.replace(item, judge=judge)
         elif ledger_id in self._opened:
             self._opened.move_to_end(ledger_id)
         else:

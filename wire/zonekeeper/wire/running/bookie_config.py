@@ -55,6 +55,7 @@ CHOSEN: Final[Mapping[str, fields.Kind]] = {
     "major-compaction-interval": _TIME,
     "compaction-rate": _SIZE,
     "ledger-keys": fields.OneOf(KeyRule),
+    "ledger-owners": fields.Text("off|warn|on", "one of off, warn, on", "warn"),
     "log-level": fields.Text(
         "debug|info|warning|error", "one of debug, info, warning, error", "info"
     ),

@@ -1,0 +1,145 @@
+"""Whose a ledger is: read in metadata, remembered with the ledger, and in doubt never guessed."""
+
+import dataclasses
+
+import pytest
+
+from tests.bookie.running import LEDGER, Outcomes, opening
+from tests.bookie.serving.collecting_world import DELETER, NEW
+from tests.bookie.serving.test_unknown_ledgers import TOKEN, World, world
+from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
+from zonekeeper.bookie.ledgers import admission
+from zonekeeper.metadata.formats.ledger_metadata import (
+    OWNER_KEY,
+    IllegalChangeError,
+    LedgerMetadata,
+    check_update,
+)
+from zonekeeper.metadata.ledgers import ledgers
+from zonekeeper.metadata.stores.memory_server import MemoryServer
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.wire.formats import carriers, errors
+
+OWNER = "client/ingest"
+OWNED: LedgerMetadata = dataclasses.replace(NEW, custom=((OWNER_KEY, OWNER.encode()),))
+
+
+class Judging:
+    """Notes what it was told, and refuses it or not."""
+
+    def __init__(self, *, refuses: bool = False, is_strict: bool = True) -> None:
+        self.refuses = refuses
+        self.is_strict = is_strict
+        self.told: list[str | errors.ProtocolError] = []
+
+    def __call__(self, found: str | errors.ProtocolError) -> errors.ProtocolError | None:
+        self.told.append(found)
+        if isinstance(found, errors.ProtocolError):
+            return found if self.is_strict else None
+        return errors.NotPermitted("of another") if self.refuses else None
+
+
+async def opened(there: World, judge: Judging, ledger_id: LedgerId = LEDGER) -> None:
+    outcomes = Outcomes()
+    wanted = dataclasses.replace(opening(ledger_id=ledger_id), create_token=TOKEN)
+    item = carriers.Open(number=0, opening=wanted, judge=judge)
+    there.bookie.append((item,), outcomes)
+    if (refused := await outcomes.of(0)) is not None:
+        raise refused
+
+
+async def away(ledger_id: LedgerId) -> admission.Standing:
+    raise errors.MetadataAway(f"ledger {ledger_id}: the store is away")
+
+
+@pytest.mark.parametrize("is_strict", [True, False], ids=["held", "warned of"])
+async def test_while_the_store_is_away_an_owner_in_doubt_refuses_only_where_owners_are_held(
+    *, is_strict: bool
+) -> None:
+    files, server = MemoryFileSystem(), MemoryServer()
+    async with world(files, server) as there:
+        await ledgers.create(there.cluster, OWNED, ledger_id=LEDGER)
+        await opened(there, Judging())
+    async with world(files, server) as there:
+        there.bookie.standing = away
+        judge = Judging(is_strict=is_strict)
+        if is_strict:
+            with pytest.raises(errors.MetadataAway):
+                await opened(there, judge)
+        else:
+            await opened(there, judge)
+        assert [type(found) for found in judge.told] == [errors.MetadataAway]
+
+
+async def test_an_opening_of_anothers_ledger_leaves_nothing() -> None:
+    async with world() as there:
+        await ledgers.create(there.cluster, OWNED, ledger_id=LEDGER)
+        judge = Judging(refuses=True)
+        with pytest.raises(errors.NotPermitted):
+            await opened(there, judge)
+        assert judge.told == [OWNER]
+        assert there.is_untouched
+
+
+async def test_the_owner_is_remembered_with_the_ledger_and_read_again_after_a_start() -> None:
+    files, server = MemoryFileSystem(), MemoryServer()
+    async with world(files, server) as there:
+        await ledgers.create(there.cluster, OWNED, ledger_id=LEDGER)
+        await opened(there, Judging())
+        there.bookie.standing = away
+        assert await there.bookie.owner(LEDGER, also_unknown=False) == OWNER
+    async with world(files, server) as there:
+        assert there.bookie._memory.ledgers[LEDGER].owner is None
+        judge = Judging(refuses=True)
+        with pytest.raises(errors.NotPermitted):
+            await opened(there, judge)
+        assert judge.told == [OWNER]
+        assert await there.bookie.owner(LEDGER, also_unknown=False) == OWNER
+
+
+async def test_a_ledger_of_which_nothing_is_here_is_looked_up_only_if_that_leaves_traces() -> None:
+    async with world() as there:
+        await ledgers.create(there.cluster, OWNED, ledger_id=LEDGER)
+        assert await there.bookie.owner(LEDGER, also_unknown=False) == ""
+        assert await there.bookie.owner(LEDGER, also_unknown=True) == OWNER
+        with pytest.raises(errors.LedgerDeleted, match="nobody knows whose it was"):
+            await there.bookie.owner(LedgerId(99), also_unknown=True)
+
+
+async def test_a_ledger_that_was_deleted_has_no_owner_any_more_and_no_next_ledgers() -> None:
+    files, server = MemoryFileSystem(), MemoryServer()
+    async with world(files, server) as there:
+        await ledgers.create(there.cluster, OWNED, ledger_id=LEDGER)
+        await opened(there, Judging())
+    async with world(files, server) as there:
+        await ledgers.delete(there.cluster, LEDGER, DELETER)
+        with pytest.raises(errors.LedgerDeleted):
+            await there.bookie.owner(LEDGER, also_unknown=False)
+        of_next = dataclasses.replace(
+            NEW, create_token=TOKEN + 1, custom=((OWNER_KEY, b"client/next"),)
+        )
+        await ledgers.create(there.cluster, of_next, ledger_id=LEDGER)
+        with pytest.raises(errors.LedgerDeleted, match="another ledger has this id"):
+            await there.bookie.owner(LEDGER, also_unknown=False)
+
+
+async def test_what_is_forgotten_takes_its_owner_with_it() -> None:
+    async with world() as there:
+        await ledgers.create(there.cluster, OWNED, ledger_id=LEDGER)
+        await opened(there, Judging())
+        ledger = there.bookie._memory.ledgers[LEDGER]
+        assert ledger.owner == OWNER
+        there.bookie._memory.forgetting(LEDGER, 0)
+        assert ledger.owner is None
+
+
+def test_the_owner_never_changes_and_what_is_no_text_is_nobodys() -> None:
+    taken = dataclasses.replace(OWNED, custom=((OWNER_KEY, b"client/thief"),))
+    for after in (taken, NEW):
+        with pytest.raises(IllegalChangeError, match="owner"):
+            check_update(OWNED, after)
+    with pytest.raises(IllegalChangeError, match="owner"):
+        check_update(NEW, OWNED)
+    assert (NEW.owner, OWNED.owner) == ("", OWNER)
+    for raw in (b"", b"\xff", b"client/a\n"):
+        assert dataclasses.replace(NEW, custom=((OWNER_KEY, raw),)).owner == "?"

@@ -1,0 +1,71 @@
+"""Whose a ledger is, asked before a request for it is done.
+
+The bookie knows, or reads it in the metadata store. A caller that may work on ledgers of others is
+not held up by that question: its guard gives no judge.
+"""
+
+from functools import partial
+from typing import Final
+
+from zonekeeper.placement.base.ids import LedgerId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.host.access import Guard
+from zonekeeper.wire.identity.rights import Operation
+
+#: The requests that leave something of a ledger at a bookie that knows nothing of it yet.
+_LEAVES_TRACES: Final = frozenset({Operation.FENCE, Operation.FENCING_READ})
+#: For a caller that may do none of these with ledgers of others the owner matters at the opening.
+_WRITES: Final = (Operation.OPEN, Operation.APPEND)
+
+
+async def check(
+    bookie: service.BookieService, guard: Guard, operation: Operation, ledger_id: LedgerId
+) -> None:
+    """Raise NotPermitted for a ledger of another owner, or why the owner is not known."""
+    if (judge := guard.judge(operation, ledger_id)) is None:
+        return
+    found: str | errors.ProtocolError
+    try:
+        found = await bookie.owner(ledger_id, also_unknown=operation in _LEAVES_TRACES)
+    except errors.ProtocolError as error:
+        found = error
+    if (refusal := judge(found)) is not None:
+        raise refusal
+
+
+class OwnedLedgers:
+    """The owners of the ledgers that one Append stream has open, where they matter."""
+
+    __slots__ = ("_by_ledger", "_guard")
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._by_ledger: dict[LedgerId, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_ledger)
+
+    def judge(self, ledger_id: LedgerId) -> carriers.OwnerJudge | None:
+        """Give what decides about an opening; None: no owner matters for this stream."""
+        guard = self._guard
+        asks = any(guard.judge(each, ledger_id) is not None for each in _WRITES)
+        return partial(self._opening, ledger_id) if asks else None
+
+    def refusal(self, operation: Operation, ledger_id: LedgerId) -> errors.ProtocolError | None:
+        """Give the error for a write to an open ledger; None: do it."""
+        if not self._by_ledger or (owner := self._by_ledger.get(ledger_id)) is None:
+            return None
+        return self._guard.owner_refusal(operation, ledger_id, owner)
+
+    def forget(self, ledger_id: LedgerId) -> None:
+        """Forget a ledger that is not open any more."""
+        self._by_ledger.pop(ledger_id, None)
+
+    def _opening(
+        self, ledger_id: LedgerId, found: str | errors.ProtocolError
+    ) -> errors.ProtocolError | None:
+        refusal = self._guard.owner_refusal(Operation.OPEN, ledger_id, found)
+        if refusal is None and found and isinstance(found, str):
+            self._by_ledger[ledger_id] = found
+        return refusal
