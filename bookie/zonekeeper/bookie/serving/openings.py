@@ -22,7 +22,7 @@ from zonekeeper.bookie.serving.vouching import Standings
 from zonekeeper.bookie.storage.memory import Memory
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import carriers, errors, openings
+from zonekeeper.wire.formats import errors, openings
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Openings:
         self._standing = standing
 
     def decide(
-        self, event: admission.OpenWanted, answer: Answer, judge: carriers.OwnerJudge | None
+        self, event: admission.OpenWanted, answer: Answer, judge: errors.OwnerJudge | None
     ) -> None:
         """Decide an opening, once its judge has heard whose the ledger is."""
         ledger_id = event.opening.ledger_id
@@ -87,7 +87,7 @@ class Openings:
         self,
         event: admission.OpenWanted,
         answer: Answer,
-        judge: carriers.OwnerJudge | None = None,
+        judge: errors.OwnerJudge | None = None,
     ) -> None:
         """Open a ledger of which metadata must be asked first: what it is, or whose."""
         opening = event.opening
@@ -109,7 +109,7 @@ class Openings:
         event: admission.OpenWanted,
         answer: Answer,
         turn: StoreTurn,
-        judge: carriers.OwnerJudge | None,
+        judge: errors.OwnerJudge | None,
     ) -> None:
         ledger_id, token = event.opening.ledger_id, event.opening.create_token
         try:

@@ -52,7 +52,7 @@ from zonekeeper.wire.formats import checksums, entries, openings, proofs
 from zonekeeper.wire.formats.carrier_parts import ITEM, CarrierFrames, ItemKind, RawItem, checked_id
 from zonekeeper.wire.formats.carrier_parts import START as _START
 from zonekeeper.wire.formats.digests import MASTER_KEY_BYTES, MasterKey
-from zonekeeper.wire.formats.errors import Fault, ProtocolError
+from zonekeeper.wire.formats.errors import Fault, OwnerJudge
 from zonekeeper.wire.formats.frames import Frame
 from zonekeeper.wire.formats.headers import SUMMED_FROM
 from zonekeeper.wire.formats.openings import FragmentOpening
@@ -90,11 +90,6 @@ _READ_PROVEN: Final = 1
 _FENCES: Final = 2
 #: The first version of the wire in which keys are proven.
 PROVING: Final = 2
-
-
-#: Is told whose a ledger is ("": it has no owner), or why that is not known; gives the refusal of a
-#: request for it, or None.
-OwnerJudge: TypeAlias = Callable[[str | ProtocolError], ProtocolError | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from typing import Final
 
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.formats import errors
-from zonekeeper.wire.formats.carriers import OwnerJudge
+from zonekeeper.wire.formats.errors import OwnerJudge
 from zonekeeper.wire.formats.exposition import Family, labelled
 from zonekeeper.wire.host.name_map_file import NameMapFile
 from zonekeeper.wire.identity import callers, rights

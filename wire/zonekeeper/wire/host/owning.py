@@ -9,7 +9,7 @@ from typing import Final
 
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.formats import errors
 from zonekeeper.wire.host.access import Guard
 from zonekeeper.wire.identity.rights import Operation
 
@@ -46,7 +46,7 @@ class OwnedLedgers:
     def __len__(self) -> int:
         return len(self._by_ledger)
 
-    def judge(self, ledger_id: LedgerId) -> carriers.OwnerJudge | None:
+    def judge(self, ledger_id: LedgerId) -> errors.OwnerJudge | None:
         """Give what decides about an opening; None: no owner matters for this stream."""
         guard = self._guard
         asks = any(guard.judge(each, ledger_id) is not None for each in _WRITES)
