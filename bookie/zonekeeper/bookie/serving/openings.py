@@ -26,7 +26,7 @@ from zonekeeper.wire.formats import errors, openings
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ItemAnswer:
     """The receiver of the outcome of one item."""
 
     replies: service.Replies
@@ -38,9 +38,9 @@ class Answer:
 
 
 #: Decides a change of a ledger's state, and answers when the outcome is safe.
-Change: TypeAlias = Callable[[LedgerId, admission.Event, Answer], None]
+Change: TypeAlias = Callable[[LedgerId, admission.Event, ItemAnswer], None]
 #: Does the rest of a request in a task of its own, or refuses it if the bookie ends.
-Begin: TypeAlias = Callable[[Coroutine[object, None, None], Answer], None]
+Begin: TypeAlias = Callable[[Coroutine[object, None, None], ItemAnswer], None]
 
 
 class Openings:
@@ -64,7 +64,7 @@ class Openings:
         self._standing = standing
 
     def decide(
-        self, event: admission.OpenWanted, answer: Answer, judge: errors.OwnerJudge | None
+        self, event: admission.OpenWanted, answer: ItemAnswer, judge: errors.OwnerJudge | None
     ) -> None:
         """Decide an opening, once its judge has heard whose the ledger is."""
         ledger_id = event.opening.ledger_id
@@ -86,7 +86,7 @@ class Openings:
     def ask(
         self,
         event: admission.OpenWanted,
-        answer: Answer,
+        answer: ItemAnswer,
         judge: errors.OwnerJudge | None = None,
     ) -> None:
         """Open a ledger of which metadata must be asked first: what it is, or whose."""
@@ -107,7 +107,7 @@ class Openings:
     async def _answered(
         self,
         event: admission.OpenWanted,
-        answer: Answer,
+        answer: ItemAnswer,
         turn: StoreTurn,
         judge: errors.OwnerJudge | None,
     ) -> None:

@@ -25,7 +25,7 @@ from zonekeeper.bookie.serving import capacity, comparing, evidence, listing, vo
 from zonekeeper.bookie.serving.capacity import BookieLimits, Capacity
 from zonekeeper.bookie.serving.key_gate import KeyGate
 from zonekeeper.bookie.serving.modes import Modes
-from zonekeeper.bookie.serving.openings import Answer, Openings
+from zonekeeper.bookie.serving.openings import ItemAnswer, Openings
 from zonekeeper.bookie.serving.store_reads import Peer, StoreReads
 from zonekeeper.bookie.serving.vouching import Standings, Vouched, no_standings, no_vouchers
 from zonekeeper.bookie.storage import reading
@@ -126,7 +126,7 @@ class BookieServer:
     def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
         """Take openings, frames and LACs, in order; each outcome is given when it is known."""
         for item in items:
-            answer = Answer(replies, item.number)
+            answer = ItemAnswer(replies, item.number)
             match item:
                 case carriers.Append(frame=frame):
                     self._append(frame, answer)
@@ -139,7 +139,7 @@ class BookieServer:
                 case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
                     self._change(ledger_id, admission.ExplicitLacWanted(packet=packet), answer)
 
-    def _append(self, frame: Frame, answer: Answer) -> None:
+    def _append(self, frame: Frame, answer: ItemAnswer) -> None:
         if (refusal := self._refusal(frame)) is not None:
             answer.refuse(refusal)
             return
@@ -162,7 +162,7 @@ class BookieServer:
                     raise AssertionError("an append writes nothing but its frame")
 
     async def _append_again(
-        self, ledger: Ledger, create_token: int, frame: Frame, answer: Answer
+        self, ledger: Ledger, create_token: int, frame: Frame, answer: ItemAnswer
     ) -> None:
         """Append a frame some of whose entries may be here or on their way.
 
@@ -194,13 +194,13 @@ class BookieServer:
                 assert isinstance(effect, admission.Refuse), "it has been compared"
                 answer.refuse(effect.error)
 
-    def _begin(self, work: Coroutine[object, None, None], answer: Answer) -> None:
+    def _begin(self, work: Coroutine[object, None, None], answer: ItemAnswer) -> None:
         """Do the rest of a request in a task of its own; refuse it if the bookie ends."""
         if not capacity.begin(self._tasks, work):
             answer.refuse(self._shutting_down())
 
     def _hand_over(
-        self, ledger: Ledger, record: Frame | LedgerRecord | None, answer: Answer
+        self, ledger: Ledger, record: Frame | LedgerRecord | None, answer: ItemAnswer
     ) -> None:
         """Hand a record to the log, and answer when it is safe.
 
@@ -212,7 +212,7 @@ class BookieServer:
             LogPut(record=record, written=lambda: self._ack(answer), failed=answer.refuse)
         )
 
-    def _change(self, ledger_id: LedgerId, event: admission.Event, answer: Answer) -> None:
+    def _change(self, ledger_id: LedgerId, event: admission.Event, answer: ItemAnswer) -> None:
         """Decide a change of a ledger's state, and answer when the outcome is safe.
 
         A fenced ledger can be opened, for its recovery. On a full device openings are refused while
@@ -247,7 +247,7 @@ class BookieServer:
                 assert not done, "one record says all that such a request changes"
                 self._hand_over(ledger, None, answer)
 
-    def _ack(self, answer: Answer) -> None:
+    def _ack(self, answer: ItemAnswer) -> None:
         _, numbers = self._acked.setdefault(id(answer.replies), (answer.replies, []))
         numbers.append(answer.number)
 
