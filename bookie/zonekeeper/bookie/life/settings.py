@@ -137,9 +137,11 @@ SETTINGS: Final = (
     Setting(
         name="ledger-owners",
         shown_as="off|warn|on",
-        default=OwnerRule.WARN.value,
+        # With warn and on, the first request for a ledger after a start waits for the store.
+        default=OwnerRule.OFF.value,
         help="What becomes of requests for a ledger that has an owner and is another's: they are "
-        "done, done and counted, or refused. It counts where --access is not off.",
+        "done, done and counted, or refused. It counts where --access is not off. With warn and on "
+        "the first request for a ledger after a start waits until its metadata is read.",
     ),
     Setting(
         name="drain-timeout",

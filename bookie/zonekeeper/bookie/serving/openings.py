@@ -6,8 +6,10 @@ is: its *judge* decides then. All reads are bounded (``store_reads``).
 
 A ledger's owner never changes, so a bookie remembers it with a ledger that it knows, until it
 forgets the ledger. It is not on the disk: after a start it is read again, at the first request that
-asks. So where owners are held, such a request waits for the store; with ``--ledger-owners warn`` it
-is served although the store is away.
+asks. So where owners are held, such a request waits for the store, and is refused while the store is
+away, also if the ledger has no owner: that is not known then. With ``--ledger-owners warn`` it is
+served, once the store has given no answer in ``ANSWER_TIMEOUT_MS``. A ledger that was opened since
+the start is in no doubt: the read that said what the ledger is has said whose it is.
 """
 
 from collections.abc import Callable, Coroutine
