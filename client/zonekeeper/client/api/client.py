@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import NoneType
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from zonekeeper.client.api.making import Making
 from zonekeeper.client.api.reader import Reader
@@ -210,7 +210,7 @@ class Client:
         custom: Mapping[str, bytes] | None = None,
         ledger_id: int | None = None,
         deferred_sync: bool = False,
-        owner: str | None = None,
+        owner: str | Literal[True] | None = None,
         timeout: float | None = None,
     ) -> Making[Writer]:
         """Create a ledger, and give its writer; quorums and digest are the policy's by default.
@@ -219,8 +219,8 @@ class Client:
         with``, whose end closes the ledger. A creation that is cancelled leaves no ledger behind
         (``creations``). ``custom`` is stored in the ledger's metadata, for anyone to read. With
         ``deferred_sync`` entries are durable only once the writer has forced them. ``owner`` is the
-        principal that the ledger belongs to (``client/ingest``), for good: bookies hold other
-        clients to it. An owned ledger with a password has the digest HMAC by default. Raises
+        principal that the ledger belongs to (``client/ingest``; True for the one that the client's
+        certificate names), for good: bookies hold other clients to it. An owned ledger with a password has the digest HMAC by default. Raises
         ``WaitTimedOut`` after ``timeout`` seconds; the creation is then given up.
         """
         arguments.check_timeout(timeout)
@@ -239,6 +239,7 @@ class Client:
     async def _create(self, wanted: LedgerWish) -> Writer:
         self._check_open()
         number = wanted.checked()
+        owner = wanted.owner_in(self.cluster.instance, self.config.tls)
         policy = self.bookies.policy
         quorums = wanted.quorums or policy.quorums
         digest = wanted.digest or wanted.own_digest or policy.digest
@@ -248,8 +249,8 @@ class Client:
                 placement_stamp.KEY: stamp,
                 presences.KEY: (await self._presence.name()).encode(),
             }
-            if wanted.owner is not None:
-                ours[OWNER_KEY] = wanted.owner.encode()
+            if owner is not None:
+                ours[OWNER_KEY] = owner.encode()
             ensemble = self.bookies.choose(quorums)
             ledger = LedgerMetadata(
                 ensemble_size=quorums.ensemble,

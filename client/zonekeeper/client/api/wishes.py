@@ -2,15 +2,17 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 from zonekeeper.client.base import arguments
+from zonekeeper.client.bookies import own_principal
 from zonekeeper.metadata.formats import placement_stamp
 from zonekeeper.metadata.formats.ledger_metadata import OWNER_KEY
 from zonekeeper.metadata.ledgers import presences
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.placement.base.quorums import Quorums
+from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.identity import principals
 
 #: The keys of custom metadata that are not an application's, and what they say.
@@ -31,7 +33,8 @@ class LedgerWish:
     custom: Mapping[str, bytes] | None
     ledger_id: int | None
     deferred_sync: bool
-    owner: str | None = None
+    #: True: the client's own principal.
+    owner: str | Literal[True] | None = None
 
     def checked(self) -> LedgerId | None:
         """Check every argument, and give the id, if one is wanted."""
@@ -40,7 +43,7 @@ class LedgerWish:
         arguments.check_digest(self.digest)
         arguments.check_custom(self.custom)
         arguments.check_flag("deferred_sync", self.deferred_sync)
-        if self.owner is not None:
+        if self.owner is not None and self.owner is not True:
             arguments.check_kind("owner", self.owner, str)
             principals.principal_of(self.owner)
         number = None if self.ledger_id is None else arguments.ledger_id(self.ledger_id)
@@ -48,6 +51,10 @@ class LedgerWish:
             if key in (self.custom or {}):
                 raise ValueError(f"the custom key {key} is taken: it says {says}")
         return number
+
+    def owner_in(self, instance: str, files: TlsFiles | None) -> str | None:
+        """Give the owner; ``files`` has the certificate of the client. Raises ``NoPrincipal``."""
+        return own_principal.of_files(files, instance) if self.owner is True else self.owner
 
     @property
     def own_digest(self) -> Digest | None:

@@ -45,7 +45,8 @@ def rows(number: LedgerId, ledger: LedgerMetadata) -> Iterator[tuple[str, str]]:
 
 def line(number: LedgerId, ledger: LedgerMetadata) -> str:
     """Give the main facts of the metadata on one line."""
-    return f"ledger {number}: {_state(ledger)}; {_quorums(ledger)}, {len(ledger.bookies)} bookies"
+    told = f"ledger {number}: {_state(ledger)}; {_quorums(ledger)}, {len(ledger.bookies)} bookies"
+    return f"{told}; of {ledger.owner}" if ledger.owner else told
 
 
 def listed(number: LedgerId, ledger: LedgerMetadata | None, *, as_json: bool) -> str:
