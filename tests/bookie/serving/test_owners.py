@@ -1,9 +1,11 @@
 """Whose a ledger is: read in metadata, remembered with the ledger, and in doubt never guessed."""
 
+import asyncio
 import dataclasses
 
 import pytest
 
+from tests.bookie.hostile import until
 from tests.bookie.running import LEDGER, Outcomes, opening
 from tests.bookie.serving.collecting_world import DELETER, NEW
 from tests.bookie.serving.test_unknown_ledgers import TOKEN, World, world
@@ -39,7 +41,7 @@ class Judging:
         return errors.NotPermitted("of another") if self.refuses else None
 
 
-async def opened(there: World, judge: Judging, ledger_id: LedgerId = LEDGER) -> None:
+async def opened(there: World, judge: Judging | None, ledger_id: LedgerId = LEDGER) -> None:
     outcomes = Outcomes()
     wanted = dataclasses.replace(opening(ledger_id=ledger_id), create_token=TOKEN)
     item = carriers.Open(number=0, opening=wanted, judge=judge)
@@ -121,6 +123,78 @@ async def test_a_ledger_that_was_deleted_has_no_owner_any_more_and_no_next_ledge
         await ledgers.create(there.cluster, of_next, ledger_id=LEDGER)
         with pytest.raises(errors.LedgerDeleted, match="another ledger has this id"):
             await there.bookie.owner(LEDGER, also_unknown=False)
+
+
+class Counted:
+    """What metadata says, counted, and held back while ``gate`` is not set."""
+
+    def __init__(self, there: World) -> None:
+        self.asked: list[LedgerId] = []
+        self.under_way = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self._says, there.bookie.standing = there.bookie.standing, self
+
+    async def __call__(self, ledger_id: LedgerId) -> admission.Standing:
+        self.asked.append(ledger_id)
+        self.under_way += 1
+        try:
+            await self.gate.wait()
+            return await self._says(ledger_id)
+        finally:
+            self.under_way -= 1
+
+
+async def test_the_owner_comes_with_the_key_and_of_a_known_ledger_is_read_once() -> None:
+    files, server = MemoryFileSystem(), MemoryServer()
+    async with world(files, server) as there:
+        await ledgers.create(there.cluster, OWNED, ledger_id=LEDGER)
+        counted = Counted(there)
+        for _ in range(2):
+            await opened(there, Judging())
+            assert await there.bookie.owner(LEDGER, also_unknown=False) == OWNER
+            assert await there.bookie.owner(LEDGER, also_unknown=True) == OWNER
+        assert counted.asked == [LEDGER]
+    async with world(files, server) as there:
+        counted = Counted(there)
+        for _ in range(2):
+            assert await there.bookie.owner(LEDGER, also_unknown=False) == OWNER
+            await opened(there, Judging())
+        assert counted.asked == [LEDGER]
+
+
+async def test_a_caller_whose_owner_does_not_matter_causes_no_read_of_it() -> None:
+    files, server = MemoryFileSystem(), MemoryServer()
+    async with world(files, server) as there:
+        await ledgers.create(there.cluster, OWNED, ledger_id=LEDGER)
+        await opened(there, Judging())
+    async with world(files, server) as there:
+        counted = Counted(there)
+        await opened(there, None)
+        assert counted.asked == []
+
+
+async def test_who_asks_for_deleted_ledgers_that_are_here_slows_nobody_down() -> None:
+    files, server = MemoryFileSystem(), MemoryServer()
+    gone, others = LedgerId(LEDGER + 1), [LedgerId(LEDGER + n) for n in (2, 3, 4)]
+    async with world(files, server) as there:
+        for each in (gone, *others):
+            await ledgers.create(there.cluster, OWNED, ledger_id=each)
+            await opened(there, Judging(), each)
+        await ledgers.delete(there.cluster, gone, DELETER)
+    async with world(files, server) as there:
+        for _ in range(3):
+            with pytest.raises(errors.LedgerDeleted):
+                await there.bookie.owner(gone, also_unknown=False)
+        counted = Counted(there)
+        counted.gate.clear()
+        async with asyncio.TaskGroup() as tasks:
+            asked = [
+                tasks.create_task(there.bookie.owner(each, also_unknown=False)) for each in others
+            ]
+            await until(lambda: counted.under_way == len(others))  # a stranger's come one by one
+            counted.gate.set()
+        assert [task.result() for task in asked] == [OWNER] * len(others)
 
 
 async def test_what_is_forgotten_takes_its_owner_with_it() -> None:

@@ -6,10 +6,10 @@ is: its *judge* decides then. All reads are bounded (``store_reads``).
 
 A ledger's owner never changes, so a bookie remembers it with a ledger that it knows, until it
 forgets the ledger. It is not on the disk: after a start it is read again, at the first request that
-asks. So where owners are held, such a request waits for the store, and is refused while the store is
+asks. So where owners are held, such a request waits for the store. It is refused while the store is
 away, also if the ledger has no owner: that is not known then. With ``--ledger-owners warn`` it is
-served, once the store has given no answer in ``ANSWER_TIMEOUT_MS``. A ledger that was opened since
-the start is in no doubt: the read that said what the ledger is has said whose it is.
+served, once the store has given no answer in ``ANSWER_TIMEOUT_MS``. A ledger whose metadata was
+read since the start is in no doubt. The read that says what a new ledger is says whose it is, too.
 """
 
 from collections.abc import Callable, Coroutine
@@ -134,11 +134,16 @@ class Openings:
         ``peer`` causes the read, if metadata must be read. See ``service.BookieService.owner``.
         """
         ledger = self._memory.find(ledger_id)
-        if ledger.admitted.master_key is None and not also_unknown:
+        is_known = ledger.admitted.master_key is not None
+        if not is_known and not also_unknown:
             return ""
-        if (known := vouching.owner_of(ledger)) is not None:
-            return known
+        if (owner := vouching.owner_of(ledger)) is not None:
+            return owner
+        # All callers share this peer. One that asks for a ledger that is here is no stranger, also
+        # if the ledger was deleted: else it would slow down the others.
         standing = await self._store_reads.read(
-            peer, lambda: self._standing(ledger_id), found=vouching.stands
+            peer,
+            lambda: self._standing(ledger_id),
+            found=lambda says: is_known or vouching.stands(says),
         )
         return vouching.owner_of(self._memory.find(ledger_id), standing) or ""

@@ -220,8 +220,9 @@ class Client:
         (``creations``). ``custom`` is stored in the ledger's metadata, for anyone to read. With
         ``deferred_sync`` entries are durable only once the writer has forced them. ``owner`` is the
         principal that the ledger belongs to (``client/ingest``; True for the one that the client's
-        certificate names), for good: bookies hold other clients to it. An owned ledger with a password has the digest HMAC by default. Raises
-        ``WaitTimedOut`` after ``timeout`` seconds; the creation is then given up.
+        certificate names), for good: bookies hold other clients to it. An owned ledger with a
+        password has the digest HMAC by default. Raises ``WaitTimedOut`` after ``timeout`` seconds;
+        the creation is then given up.
         """
         arguments.check_timeout(timeout)
         wanted = LedgerWish(
