@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from tests.cluster import given, installation, namespaces, toolchain
+from tests.cluster import given, installation, namespaces, toolchain, turns
 from tests.cluster.given import GivenCluster
 from tests.cluster.installation import Clusters
 from tests.cluster.lab import Lab
@@ -28,19 +28,38 @@ PATIENCE_SECONDS = 60
 _NOT_BUILT = pytest.StashKey[toolchain.UnavailableError]()
 #: What the Dockerfile makes.
 _IMAGE = pytest.StashKey[Path]()
+#: The tests whose turn it is not.
+_LEFT_OUT = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Know the marker, which is no lane of its own."""
+    """Know the markers, which are no lanes of their own."""
     config.addinivalue_line("markers", "needs_lab: stops nodes or reaches pods")
+    config.addinivalue_line("markers", f"{turns.MARKER}: only in one of {turns.TURNS} runs")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what only the lab can do, where another cluster is named."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out whose turn it is not, and skip what only the lab can do where it is not used."""
+    if turns.is_short(config):
+        named = {one.nodeid for one in items if one.get_closest_marker(turns.MARKER) is not None}
+        out = set(turns.left_out([*named], turns.turn_of(turns.tree())))
+        config.stash[_LEFT_OUT] = sorted(out)
+        config.hook.pytest_deselected(items=[one for one in items if one.nodeid in out])
+        items[:] = [one for one in items if one.nodeid not in out]
     if given.kubeconfig() is not None:
         for item in items:
             if item.get_closest_marker("needs_lab") is not None:
                 item.add_marker(pytest.mark.skip(reason=given.NOT_HERE))
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Say what this run leaves out."""
+    out = config.stash.get(_LEFT_OUT, [])
+    if not out or "cluster" not in config.option.markexpr:
+        return []
+    hashed = turns.tree()
+    turn = turns.turn_of(hashed) + 1
+    return [f"lab: turn {turn} of {turns.TURNS}, by tree {hashed[:12]}; left out:", *out]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.cluster
 CANARY = "canary-7f3a9c"
 
 
+@pytest.mark.by_turns
 def test_a_person_orders_rolls_and_reports_and_has_no_other_rights(
     new_clusters: Callable[[], Clusters], tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def bookies_on(clusters: Clusters, node: str) -> Set[BookieId]:
     }
 
 
+@pytest.mark.by_turns
 def test_the_copies_of_a_bookie_whose_node_is_lost_are_made_again_and_nobody_helped(
     new_clusters: Callable[[], Clusters],
 ) -> None:

@@ -88,6 +88,7 @@ async def check(client: Client, ledger: LedgerId) -> None:
     assert read == [b"entry %d" % number for number in range(ENTRIES)]
 
 
+@pytest.mark.by_turns
 def test_a_roll_that_brings_the_lane_is_passed_over_by_a_client_that_then_uses_it(
     new_clusters: Callable[[], Clusters],
 ) -> None:

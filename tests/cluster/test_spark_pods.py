@@ -160,6 +160,7 @@ def exit_code(driver: Json) -> int:
     return int(status["state"]["terminated"]["exitCode"])
 
 
+@pytest.mark.by_turns
 def test_a_job_and_a_stream_run_in_pods_and_a_lost_node_loses_nothing(
     clusters: Clusters, jobs: SparkJobs, logs: BlockingLogs
 ) -> None:

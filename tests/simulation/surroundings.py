@@ -229,6 +229,7 @@ class Surroundings:
 #: The actors that are no clients, by what their names begin with.
 _ROLES: Final = {
     "autorecovery": StoreRole.AUTORECOVERY,
+    "log-keeper": StoreRole.AUTORECOVERY,
     "mender": StoreRole.ADMIN,
     "a person": StoreRole.ADMIN,
     "stranger": StoreRole.ADMIN,

@@ -39,7 +39,11 @@ SAMPLES: Final = {
     "outage": ".zonekeeper/cluster",
     "set-back": ".zonekeeper/restored",
     "accepted": ".zonekeeper/accepted",
-    **{f"{name}-directory": f".zonekeeper/{name}" for name in node_rights.DIRECTORIES},
+    **{
+        f"{name}-directory": f".zonekeeper/{name}"
+        for name in node_rights.DIRECTORIES
+        if name != "log-keeper"  # of votes, as two others
+    },
     "bookie-record": ".zonekeeper/bookies/a-0",
     "maintenance": ".zonekeeper/maintenance/a.0",
     "event": ".zonekeeper/timeline/e-0000000000",

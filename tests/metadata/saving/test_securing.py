@@ -1,5 +1,6 @@
 """Giving the nodes of a root their ACLs: reports, interruptions, strangers, and the way back."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from zonekeeper.metadata.access.node_rights import (
     StoreRole,
 )
 from zonekeeper.metadata.cluster import cluster as clusters
+from zonekeeper.metadata.cluster import elections
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats.malformed import UnsupportedError
 from zonekeeper.metadata.saving import exporting, securing
@@ -27,6 +29,7 @@ from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.sqlite import open_sqlite
 from zonekeeper.metadata.stores.timeouts import Timeouts
+from zonekeeper.placement.base.ids import BookieId
 
 INSTANCE = "4f1c9c1e-3f0a-4be1-9d0c-5f6d2b6f7a10"
 NODE = "/ledgers.zonekeeper/identities"
@@ -240,6 +243,29 @@ async def test_a_new_root_with_identities_is_never_open() -> None:
     report = await securing.secure(await _cluster(admin), None, dry_run=False)
     assert (report.changed, report.made, report.strange) == (0, 0, 0)
     assert cluster.instance == INSTANCE
+
+
+@pytest.mark.parametrize(
+    "votes",
+    [elections.auditor_votes, elections.zone_watch_votes, elections.log_keeper_votes],
+    ids=lambda votes: votes.__name__,
+)
+async def test_autorecovery_may_stand_for_each_election_of_a_guarded_root(
+    votes: Callable[[Cluster], str],
+) -> None:
+    server = MemoryServer()
+    await roles.guarded_root(roles.opened(server, StoreRole.OPERATOR), INSTANCE)
+    store = roles.opened(server, StoreRole.AUTORECOVERY)
+    cluster = await clusters.open_cluster(store)
+
+    async with (
+        asyncio.timeout(60),
+        elections.stand(store, votes(cluster), BookieId("log-a-autorecovery-0")) as states,
+    ):
+        async for leads in states:
+            if leads is not None:
+                return
+    raise AssertionError("it never leads")
 
 
 async def test_an_export_leaves_the_identities_out() -> None:

@@ -4,6 +4,7 @@ import json
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -19,6 +20,7 @@ from zonekeeper.operator.kubernetes.api import (
     KEEPS_LABEL,
     REPAIRS_LABEL,
 )
+from zonekeeper.operator.plugin.commands import plugin
 from zonekeeper.operator.roll.gates import RollGate
 from zonekeeper.placement.zones import zone_alerts
 from zonekeeper.placement.zones.losses import HeldBy
@@ -30,12 +32,12 @@ from zonekeeper.shell.reports import second_hand_text
 from zonekeeper.shell.runbooks import shelf
 
 #: What ``kubectl`` of a person does here: the words of a verb, and its options with a value.
-VERBS = {"get", "describe", "delete", "logs"}
+VERBS = {"get", "describe", "delete", "logs", "scale"}
 KINDS = {
     *("pod", "pods", "pvc", "node", "nodes", "statefulset", "controllerrevision", "deployments"),
     *("lease", "events"),
 }
-VALUED = {"-l", "-L", "-o", "-n", "--field-selector"}
+VALUED = {"-l", "-L", "-o", "-n", "--field-selector", "--replicas"}
 FLAGS = {"--show-labels", "--force", "--all-namespaces", "--previous"}
 FORMS = {"yaml", "wide"}
 #: On the operator's own pods.
@@ -57,6 +59,10 @@ def typed(program: str) -> list[Typed]:
         for one in typed_runbooks.commands(name, text)
         if one.line.startswith(f"{program} ")
     ]
+
+
+#: Our plugin of ``kubectl`` has commands of its own.
+PLUGIN = "kubectl zonekeeper"
 
 
 def test_all_runbooks_are_listed_with_a_sentence_each() -> None:
@@ -123,7 +129,18 @@ def test_each_command_about_a_runbook_names_one_that_is_there() -> None:
         assert one.line.split()[2] in shelf.pages(), one
 
 
-@pytest.mark.parametrize("one", typed("kubectl"), ids=str)
+@pytest.mark.parametrize("one", typed(PLUGIN), ids=str)
+def test_each_command_of_the_plugin_is_one_that_it_takes(one: Typed) -> None:
+    command: click.Command = plugin
+    words = shlex.split(one.filled(KUBECTL))[2:]
+    while isinstance(command, click.Group):
+        command = command.commands[words.pop(0)]
+    command.make_context(one.line, words)
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in typed("kubectl") if not one.line.startswith(f"{PLUGIN} ")], ids=str
+)
 def test_each_command_for_kubernetes_names_what_there_is(one: Typed) -> None:
     _, verb, kind, *rest = shlex.split(one.filled(KUBECTL))
     crd = yaml.safe_load((ROOT / "manifests" / "crds" / "bookieclusters.yaml").read_text())

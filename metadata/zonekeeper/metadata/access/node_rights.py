@@ -331,10 +331,14 @@ KINDS: Final[tuple[NodeKind, ...]] = (
 )
 
 #: The directories that roles may not make themselves: a guarded root has each.
-DIRECTORIES: Final = tuple(
-    kind.name.removesuffix("-directory")
-    for kind in KINDS
-    if kind.name.endswith("-directory") and kind.under == ("own-root",)
+DIRECTORIES: Final = (
+    *(
+        kind.name.removesuffix("-directory")
+        for kind in KINDS
+        if kind.name.endswith("-directory") and kind.under == ("own-root",)
+    ),
+    # Of votes. The one of zone watches is as old as the root, and that of auditors is Apache's.
+    "log-keeper",
 )
 
 

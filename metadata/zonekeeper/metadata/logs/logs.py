@@ -358,7 +358,8 @@ async def ledgers(
 
 async def make_folder(cluster: Cluster, folder: str) -> None:
     """Make a node, and the missing nodes above it, whatever answer gets lost."""
-    if await cluster.store.exists(folder):
+    # In step with the store: a follower that is behind would show a folder that is gone by now.
+    if await cluster.store.exists(folder, sync=True):
         return
     await make_folder(cluster, parent_of(folder))
     await update.update(

@@ -12,11 +12,13 @@ from typing import Final
 
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.client.base.errors import ClientError
 from zonekeeper.metadata.stores.settings import METADATA, address
 from zonekeeper.operator.probe.probing import Probe
 from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.base.settings import GivenSettings, Setting
+from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc import tls
@@ -86,7 +88,11 @@ async def run(settings: ProbeSettings) -> str:
 
     async def live(stop: StopRequest) -> None:
         nonlocal said
-        said = await _probed(settings, stop)
+        try:
+            said = await _probed(settings, stop)
+        except ClientError as error:
+            # Of a store that is none its own error says more: it is no failure of a write.
+            raise (error.__cause__ if isinstance(error.__cause__, Refusal) else error) from None
 
     await running.run(live, stop_limit_s=STOP_LIMIT_S, last_words_in=settings.termination_log)
     last_words.leave(settings.termination_log, said)
