@@ -54,6 +54,7 @@ class _Given(TypedDict):
     autorecovery: int | None
     zookeeper: bool | None
     timers: Timers | None
+    tls: bool | None
 
 
 @click.group()
@@ -93,6 +94,12 @@ def local() -> None:
     type=click.Choice(Timers, case_sensitive=False),
     help="The durations in the policy: of production, or so short that one can watch.  "
     f"{_DEFAULT.format(_STANDARD.timers)}",
+)
+@click.option(
+    "--tls/--plaintext",
+    default=None,
+    help="Make certificates: bookies serve over TLS only, and hold callers to their roles. "
+    f"Or serve plain text.  {_DEFAULT.format('--plaintext')}",
 )
 @options.QUIET
 @options.OUTPUT

@@ -27,6 +27,7 @@ from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base import misnamed
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.shell.local import (
+    local_certificates,
     local_looking,
     local_processes,
     local_room,
@@ -40,6 +41,7 @@ from zonekeeper.shell.local.local_processes import ProcessMark
 from zonekeeper.shell.local.local_shape import Asked, Shape
 from zonekeeper.shell.local.local_starting import Tell
 from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
+from zonekeeper.shell.reaching import reaching
 
 #: A zone is frozen at most this often until no process in it keeps the metadata locked.
 _FREEZE_ATTEMPTS: Final = 20
@@ -178,9 +180,13 @@ class LocalCluster:
         return self.folder.make(shape, local_zookeeper.free_port() if shape.zookeeper else None)
 
     async def _initialise(self, state: LocalState) -> None:
-        """Make the root and the policy, if they do not exist yet."""
+        """Make the root, the certificates and the policy, if they do not exist yet."""
         async with local_looking.opened(self.folder, state) as store:
             cluster = await clusters.initialise(store, str(uuid.uuid4()))
+            if state.shape.tls:
+                names = local_certificates.wanted(state.shape, cluster.instance)
+                wall_ms = reaching.wall_ms()
+                local_certificates.provide(self.folder.certificates, names, wall_ms=wall_ms)
             if await policy_store.read(cluster) is None:
                 rules = local_shape.policy(state.shape)
                 await policy_store.write(cluster, rules, replaces=0)

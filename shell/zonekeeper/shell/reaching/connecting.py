@@ -18,7 +18,7 @@ from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.commands import opening, options
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.store.errors import StoreUnavailableError
-from zonekeeper.shell.reaching import endpoints, reaching
+from zonekeeper.shell.reaching import beside_store, endpoints, reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
@@ -55,7 +55,8 @@ async def connected(
     """
     timeouts = opening.lasting() if lasting else opening.quick()
     async with AsyncExitStack() as stack:
-        config = ClientConfig(tls=tls, store=timeouts, password=password)
+        files = tls or beside_store.found(place.address)
+        config = ClientConfig(tls=files, store=timeouts, password=password)
         opened = clients.connect(place.address, config)
         try:
             client = await stack.enter_async_context(opened)
