@@ -13,12 +13,14 @@ from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.shell.local import local_certificates, local_state
 from zonekeeper.shell.local.local_certificates import LEFT_MS, LIFETIME_MS
+from zonekeeper.shell.local.local_cluster import LocalCluster
 from zonekeeper.shell.local.local_folder import Folder
 from zonekeeper.shell.local.local_processes import ProcessMark
 from zonekeeper.shell.local.local_shape import Shape
 from zonekeeper.shell.local.local_starting import LocalStart
 from zonekeeper.shell.local.local_state import LocalState
-from zonekeeper.shell.reaching import beside_store
+from zonekeeper.shell.reaching import beside_store, connecting, reaching
+from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.wire.identity import certificates, principals
 from zonekeeper.wire.identity.principals import Principal, Role
 from zonekeeper.wire.signing import pem
@@ -150,3 +152,22 @@ def test_a_purge_takes_the_certificates_along(tmp_path: Path) -> None:
     local_certificates.provide(folder.certificates, NAMES, wall_ms=NOW_MS)
     folder.purge()
     assert not folder.path.exists()
+
+
+async def test_a_start_makes_them_and_a_command_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "c").mkdir()
+    cluster = LocalCluster(tmp_path / "c")
+    await cluster._initialise(cluster.folder.make(SHAPE, None))
+    place = Place(address=cluster.address, cluster_id=None, as_json=False)
+    async with connecting.connected(place, None) as client:
+        names = local_certificates.wanted(SHAPE, client.cluster.instance)
+        now_ms = reaching.wall_ms()
+        assert not local_certificates.provide(tmp_path / "c" / "tls", names, wall_ms=now_ms)
+    authority = tmp_path / "c" / "tls" / "admin" / "ca.crt"
+    authority.write_bytes(b"no certificate")
+    with pytest.raises(ValueError, match=f"{authority}: no PEM block"):
+        async with connecting.connected(place, None):
+            pass
