@@ -130,8 +130,8 @@ def store(lab: Lab, metadata_servers: str) -> Iterator[KazooClient]:
 
 
 @pytest.fixture(scope="session")
-def new_clusters(operator: Lab, metadata_servers: str) -> Callable[[], Clusters]:
-    """Make a namespace and a root of its own for BookieClusters."""
+def new_spaces(operator: Lab, metadata_servers: str) -> Callable[[], Clusters]:
+    """Make a namespace and a root of its own for BookieClusters; it stays."""
     numbers = itertools.count(1)
 
     def make() -> Clusters:
@@ -140,3 +140,23 @@ def new_clusters(operator: Lab, metadata_servers: str) -> Callable[[], Clusters]
         return Clusters(operator, space, f"zk://{metadata_servers}/{space}/ledgers")
 
     return make
+
+
+@pytest.fixture
+def new_clusters(
+    operator: Lab, new_spaces: Callable[[], Clusters]
+) -> Iterator[Callable[[], Clusters]]:
+    """Make namespaces that go after the test, with all that is in them.
+
+    The bookies of every test before would take more of the machine than the test that runs.
+    """
+    made: list[str] = []
+
+    def make() -> Clusters:
+        clusters = new_spaces()
+        made.append(clusters.space)
+        return clusters
+
+    yield make
+    if made:
+        operator.kubectl("delete", "namespace", "--wait=false", *made, check=False)

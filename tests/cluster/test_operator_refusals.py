@@ -131,7 +131,7 @@ def test_what_a_built_cluster_cannot_change_is_refused_and_before_that_is_not(
     built: dict[str, Any] = {"bookiesPerZone": 1, "storage": {"size": "2Gi"}}
 
     for change, words in (
-        ({"uri": "zk://elsewhere/ledgers"}, r"spec\.metadata: .*cannot change"),
+        ({"uri": "zk://elsewhere/ledgers"}, r"spec\.metadata\.uri: .*cannot change"),
         ({"storage": {"size": "1Gi"}}, r"spec\.storage\.size: .*no volume shrinks"),
         (
             {"storage": {"size": "2Gi", "className": "fast"}},

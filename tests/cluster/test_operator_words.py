@@ -16,9 +16,9 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def clusters(new_clusters: Callable[[], Clusters]) -> Clusters:
+def clusters(new_spaces: Callable[[], Clusters]) -> Clusters:
     """One namespace for all of them."""
-    return new_clusters()
+    return new_spaces()
 
 
 def dry_run(clusters: Clusters, spec: dict[str, object]) -> str:

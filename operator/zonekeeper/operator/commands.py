@@ -26,6 +26,7 @@ from zonekeeper.operator.kubernetes.api_server import ApiServer
 from zonekeeper.operator.lead import checking
 from zonekeeper.operator.plan import preflight_text
 from zonekeeper.operator.plan.preflight import ResourcePreflight
+from zonekeeper.operator.probe import probe_process
 from zonekeeper.operator.run import preflighting, running, settings
 from zonekeeper.operator.run.settings import OperatorSettings
 from zonekeeper.wire.identity.principals import Role
@@ -52,6 +53,20 @@ def run_command(**flags: str | tuple[str, ...] | None) -> None:
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     with exits.reported():
         asyncio.run(_run(checked))
+
+
+@commands.command(name="probe", epilog="Example: zonekeeper operator probe --away b")
+@options.each_of(probe_process.SETTINGS)
+def probe_command(**flags: str | None) -> None:
+    """Write to a cluster while one of its zones is away, and say what a writer sees of it.
+
+    The operator runs it during a drill. It ends when the zone was away and is back. The exit code
+    is 1 if an acknowledged entry is lost, or if it could not write.
+    """
+    checked = options.given(probe_process.parse, flags)
+    logs.set_up(checked.logging, {"process": "probe"})
+    with exits.reported():
+        click.echo(asyncio.run(probe_process.run(checked)))
 
 
 @commands.command(name="check", epilog="Example: zonekeeper operator check --namespace logs")

@@ -5,7 +5,14 @@ import pytest
 from tests.operator.adoption import orphans
 from tests.operator.resources import SPACE, URI
 from zonekeeper.metadata.store.layout import Root
-from zonekeeper.operator.kubernetes.api import ADOPT, CONTROLLER_REVISIONS, STATEFUL_SETS
+from zonekeeper.operator.kubernetes.api import (
+    ADOPT,
+    CLAIMS,
+    CONTROLLER_REVISIONS,
+    INSTANCE_LABEL,
+    PODS,
+    STATEFUL_SETS,
+)
 from zonekeeper.placement.base.ids import BookieId
 
 
@@ -182,3 +189,22 @@ async def test_a_root_that_another_name_owned_is_not_taken_without_bookies_that_
     await world.turn()
 
     assert "start the bookies first" in await world.message("Legal")
+
+
+async def test_a_root_whose_bookies_are_down_and_whose_volumes_are_elsewhere_is_not_taken() -> None:
+    """The bookies of another Kubernetes cluster may be down, and these pods not theirs."""
+    world, instance = await orphans.orphaned()
+    for item in await world.kubernetes.list(CLAIMS, SPACE):
+        item["metadata"]["labels"][INSTANCE_LABEL] = "another"
+        world.kubernetes.put(CLAIMS, item)
+    for item in await world.kubernetes.list(PODS, SPACE):
+        not_ready = {"conditions": [{"type": "Ready", "status": "False"}]}
+        world.kubernetes.put(PODS, item | {"status": not_ready})
+    await world.end_sessions({*world.registered})
+
+    await orphans.again(world, instance)
+    await world.turn()
+
+    told = await world.message("Legal")
+    assert "bookies are in the root that are no pods of the StatefulSets" in told
+    assert await orphans.controllers_of(world) == {"nobody"}

@@ -65,6 +65,7 @@ FOR_EVER: Final = {
     "COMMAND": ("zonekeeper", "bookie", "run"),
     "FORMATS_COMMAND": ("zonekeeper", "bookie", "formats", "--output", "json"),
     "REPAIR_COMMAND": ("zonekeeper", "autorecovery", "run"),
+    "PROBE_COMMAND": ("zonekeeper", "operator", "probe", "--away"),
     "REFILL_COMMAND": ("zonekeeper", "bookie", "cookie", "replace-disk", "--yes", "--id"),
     "TERMINATION_LOG": "ZONEKEEPER_TERMINATION_LOG",
     "TERMINATION_LOG_PATH": "/dev/termination-log",

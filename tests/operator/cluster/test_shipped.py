@@ -1,6 +1,7 @@
 """What is shipped fits the code: the definition is fresh, rights are those that are used."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -126,6 +127,24 @@ def test_a_pattern_allows_what_its_kind_reads(
         assert not re.search(pattern, text), text
         with pytest.raises(fields.InvalidFieldsError):
             kind.read("x", text)
+
+
+def test_no_list_is_required_that_an_apply_may_empty() -> None:
+    """The API server drops it then, and refuses the whole status: the operator stands still."""
+    whole = crd.definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+    found = list(_required_lists(whole["properties"]["status"]))
+
+    assert found == []
+
+
+def _required_lists(schema: Json, path: str = "status") -> Iterator[str]:
+    inner = schema.get("properties", {})
+    for name, each in inner.items():
+        is_list = each.get("type") == "array" and each.get("x-kubernetes-list-type") == "map"
+        if is_list and name in schema.get("required", ()):
+            yield f"{path}.{name}"
+        yield from _required_lists(each.get("items", each), f"{path}.{name}")
 
 
 def pods() -> list[tuple[str, Json]]:

@@ -41,6 +41,10 @@ def read(**fields: object) -> StoreAccess:
             {"identities": "admin digest:a:secret", "credentials": NAMES},
             "spec.metadata.identities.*line 1",
         ),
+        (
+            {"identities": f"{ADMIN}\n" * 200, "credentials": NAMES},
+            "spec.metadata.identities.*at most 8192 characters",
+        ),
         ({"credentials": {**NAMES, "bookies": "../x"}}, "spec.metadata.credentials.bookies"),
         ({"proof": "Ticket"}, "spec.metadata.proof"),
     ],

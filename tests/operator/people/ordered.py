@@ -33,6 +33,7 @@ class OrderParts(TypedDict, total=False):
     held_by: str | None
     bookie: BookieId | None
     is_forced: bool
+    for_ms: int
 
 
 async def made(world: World, asked: AskedFor, **parts: Unpack[OrderParts]) -> ResourceOrder:
@@ -75,7 +76,7 @@ async def answer(world: World) -> Json:
 
 async def held(world: World) -> dict[str, Json]:
     """Give what the status shows as held, by gate."""
-    return {one["gate"]: one for one in (await world.get())["status"]["repair"]["held"]}
+    return {one["gate"]: one for one in (await world.get())["status"]["repair"].get("held", ())}
 
 
 async def gate(world: World, zone: str) -> Gate:

@@ -21,6 +21,9 @@ def order(asked: AskedFor, **parts: object) -> ResourceOrder:
         "person": ANNA,
         "until_ms": 7,
         **({"bookie": BookieId("log-b-0")} if asked.is_of_bookie else {}),
+        **({"zone": ZoneName("b")} if asked.is_of_drill else {}),
+        **({"for_ms": 60_000} if asked is AskedFor.DRILL else {}),
+        **({"incident": Token("d")} if asked is AskedFor.END_DRILL else {}),
     }
     return ResourceOrder(**{**known, **parts})  # type: ignore[arg-type] # checked when it is read
 
@@ -68,6 +71,16 @@ WHOLE = json.loads(order_format.render(order(AskedFor.HOLD, zone=ZoneName("b")))
         ({"do": "drain"}, "drain needs one"),
         ({"do": "drain", "bookie": "log-b-0"}, "zone: drain takes none"),
         ({"do": "enable"}, "zone: enable takes none"),
+        ({"forMs": 60_000}, "forMs, secret: hold takes none"),
+        ({"secret": "s"}, "forMs, secret: hold takes none"),
+        ({"do": "drill"}, "forMs: a zone is away for 5s to 1h"),
+        ({"do": "drill", "forMs": 4_999}, "forMs: a zone is away for"),
+        ({"do": "drill", "forMs": 3_600_001}, "forMs: a zone is away for"),
+        ({"do": "drill", "forMs": True}, "forMs: must be a number"),
+        ({"do": "drill", "forMs": 60_000, "incident": "d"}, "endDrill needs the token"),
+        ({"do": "drill", "forMs": 60_000, "heldBy": "a: b"}, "heldBy: drill takes none"),
+        ({"do": "endDrill"}, "endDrill needs the token"),
+        ({"do": "endDrill", "incident": "d", "forMs": 60_000}, "endDrill takes none"),
     ],
 )
 def test_what_is_not_whole_is_refused_in_words(change: dict[str, object], says: str) -> None:

@@ -28,8 +28,8 @@ async def test_without_an_order_there_is_no_answer_and_nothing_is_held() -> None
     status = (await world.get())["status"]
 
     assert "order" not in status
-    assert status["repair"] == {"enabled": True, "held": []}
-    assert status["bookieOrders"] == []
+    assert status["repair"] == {"enabled": True}
+    assert "bookieOrders" not in status
 
 
 async def test_the_switch_is_thrown_once_and_back() -> None:
@@ -364,3 +364,20 @@ async def test_a_drain_that_is_taken_back_before_it_is_answered_is_not_given_aga
 
     assert (await ordered.answer(world))["phase"] == "Done"
     assert await ordered.bookie_order(world, BOOKIE) == back
+
+
+async def test_what_is_not_held_any_more_leaves_no_trace_and_no_write_at_rest() -> None:
+    """The API server drops a list that an apply empties: an empty one would never stand."""
+    world = await settled()
+    await ordered.give(world, AskedFor.HOLD, zone=B)
+    shown = (await ordered.held(world))["zones/b"]["heldBy"]
+    await ordered.give(world, AskedFor.RELEASE, zone=B, held_by=shown, is_forced=True)
+    await world.settle()
+
+    calls: list[str] = []
+    world.fate = lambda verb, kind: calls.append(verb)
+    await world.turn()
+
+    assert (await world.get())["status"]["repair"] == {"enabled": True}
+    assert calls
+    assert set(calls) <= {"get", "list"}

@@ -12,6 +12,8 @@ from zonekeeper.operator.cluster import desired, owned_objects, repair_objects
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, FINALIZER, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import planning
+from zonekeeper.operator.plan.drills import drill_record
+from zonekeeper.operator.plan.drills.drill_record import DrillPhase, DrillRecord
 from zonekeeper.operator.plan.plans import TurnPlan
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roll.memory import BegunStep, Halt, RollMemory, TakenBookie
@@ -339,3 +341,31 @@ def scenes(*, whole: bool = False) -> Iterator[Scene]:
         owned, pods = there
         observed = Observed(resource=item, owned=owned, pods=pods, root=root, kept=known, **others)
         yield Scene(wanted=wanted, observed=observed)
+    yield _drilling(facts[_WHOLE_ROOT], standing[_ALL_THERE], surroundings[0])
+
+
+def _drilling(
+    root: roots.Facts, there: tuple[Mapping[tuple[str, str], Json], tuple[Pod, ...]], others: Json
+) -> Scene:
+    """Give a cluster whose drill waits for its probe."""
+    record = DrillRecord(
+        token="t",
+        zone=ZoneName("b"),
+        by="ann: an exercise",
+        for_ms=60_000,
+        generation=int(LEGAL["metadata"]["generation"]),
+        bookies=1,
+        phase=DrillPhase.PROBING,
+        begun_ms=0,
+    )
+    status = LEGAL["status"] | {"drill": drill_record.plain(record)}
+    owned, pods = there
+    seen = Observed(
+        resource=LEGAL | {"status": status},
+        owned=owned,
+        pods=pods,
+        root=root,
+        kept=kept(LEGAL),
+        **others,
+    )
+    return Scene(wanted=desired.read(LEGAL), observed=seen)

@@ -61,6 +61,8 @@ def test_the_first_stage_that_is_not_settled_decides_and_later_ones_are_not_aske
         if scene.observed.leaving and not scene.observed.held:
             assert plan.actions == ()
             continue
+        if plan.waits_for is not None and plan.waits_for.predicate is Predicate.DRILL:
+            continue  # While a drill is on no stage is asked.
         case = planning.case_of(scene.wanted, scene.observed)
         fold = planning.REMOVING if scene.observed.leaving else planning.KEEPING
         said, outcome = asked(fold, case)

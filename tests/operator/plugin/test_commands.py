@@ -228,3 +228,29 @@ def test_every_command_has_a_help_and_an_example() -> None:
     for one in leaves(commands.plugin):
         assert one.help, one.name
         assert (one.epilog or "").startswith("Example: kubectl zonekeeper "), one.name
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--zone", "b"), "give either --for TIME or --end"),
+        (("--zone", "b", "--for", "10m", "--end"), "give either --for TIME or --end"),
+        (("--zone", "b", "--for", "ten"), "--for"),
+        (("--for", "10m"), "--zone"),
+    ],
+)
+def test_a_drill_says_zone_and_time_or_the_end(
+    run: Run, kubernetes: AnsweringKubernetes, words: tuple[str, ...], says: str
+) -> None:
+    done = run("drill", "log", *words, "--reason", "r", "--by", "anna", "--yes")
+
+    assert done.exit_code == 2
+    assert says in done.output
+    assert given(kubernetes) == []
+
+
+def test_a_drill_that_is_not_waited_for_ends_with_its_order(run: Run) -> None:
+    said = ("--reason", "r", "--by", "anna", "--yes", "--no-wait")
+    done = run("drill", "log", "--zone", "b", "--for", "10m", *said)
+
+    assert (done.exit_code, done.output) == (0, "Done: as it is\n")

@@ -161,3 +161,46 @@ def test_an_archive_has_every_part_below_one_folder() -> None:
         assert member is not None
         assert member.read().decode() == "ä"
     assert names == ["report-log/a.txt", "report-log/logs/b.log"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"password": "CANARY with words", "user": "anna"}',
+        "password='CANARY with words'",
+        "passphrase=CANARY",
+        "DB_PWD: CANARY",
+    ],
+)
+def test_a_quoted_secret_goes_to_its_end(text: str) -> None:
+    told = redacting.text(text, frozenset())
+
+    assert "CANARY" not in told
+    assert "with words" not in told
+
+
+def test_a_secret_that_begins_with_another_leaves_nothing_behind() -> None:
+    secrets = frozenset({"canary", "canary-7f3a9c"})
+
+    assert "7f3a9c" not in redacting.text("the word canary-7f3a9c is said", secrets)
+
+
+def test_a_list_under_a_secret_name_is_left_out_everywhere() -> None:
+    found = {"spec": {"token": ["canary-1", "canary-2"], "clients": ["drill"]}}
+
+    cleaned = redacting.item(found, redacting.secrets_in([found]))
+
+    assert "canary" not in str(cleaned)
+    assert cleaned["spec"]["clients"] == ["drill"]
+    assert redacting.secrets_in([found]) == {"canary-1", "canary-2"}
+
+
+def test_a_short_value_of_a_variable_is_left_out_of_the_object_though_not_of_texts() -> None:
+    pod = {"env": [{"name": "PIN", "value": "1234"}, {"name": "ZONEKEEPER_ZONE", "value": "b"}]}
+
+    cleaned = redacting.item(pod, redacting.secrets_in([pod]))
+
+    assert cleaned["env"] == [
+        {"name": "PIN", "value": LEFT_OUT},
+        {"name": "ZONEKEEPER_ZONE", "value": "b"},
+    ]

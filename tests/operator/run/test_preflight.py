@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.operator.resources import NAME, SPACE, resource
+from tests.operator.roll import rolling_world
 from tests.operator.worlds import World
 from zonekeeper.operator.cluster import drift
 from zonekeeper.operator.kubernetes.api import (
@@ -245,6 +246,27 @@ async def test_the_plain_form_has_all_that_the_text_has() -> None:
     assert data["steps"][0]["copies"]["lastCopy"] == 1
     assert data["changes"][0]["fields"][0]["to"] == "zonekeeper:0.2.0"
     assert data["legal"] is True
+
+
+async def test_a_zone_that_is_held_has_the_price_of_its_release() -> None:
+    world = await settled()
+    await rolling_world.write_ledger(world, 3, "log-a-0", "log-b-0", "log-c-0", ack=2)
+    await rolling_world.write_ledger(world, 4, "log-a-0", "log-b-1", "log-c-0", ack=2)
+    await rolling_world.write_ledger(world, 5, "log-a-0", "log-c-0", ack=2)
+    assert (await look(world)).releases == (), "nothing is held"
+    await world.hold("b")
+    assert (await look(world)).releases == (), "nothing is lost"
+
+    await world.end_sessions({"log-b-0", "log-b-1"})
+    (found,) = (await look(world)).releases
+
+    assert (found.gate, found.bookies) == ("zones/b", ("log-b-0", "log-b-1"))
+    assert (found.work.ledgers, found.work.open_ledgers, found.work.beyond_repair) == (2, 2, 0)
+    told = text(await look(world))
+    assert "held: zones/b: held by" in told
+    assert "a release copies what log-b-0, log-b-1 held: 2 ledgers" in told
+    (plain,) = preflight_text.plain(await look(world))["releases"]
+    assert (plain["gate"], plain["ledgers"], plain["bytes"]) == ("zones/b", 2, 0)
 
 
 async def test_a_pause_is_said() -> None:

@@ -5,8 +5,11 @@ import asyncio
 import pytest
 
 from tests.operator.admission import questions
+from tests.operator.people import ordered
 from tests.operator.resources import NAME, SPACE, resource
 from tests.operator.worlds import World
+from tests.support import virtual_time
+from zonekeeper.metadata.store.errors import StoreUnavailableError
 from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.operator.admission.reviews import BadReviewError
 from zonekeeper.operator.kubernetes.api import (
@@ -16,9 +19,11 @@ from zonekeeper.operator.kubernetes.api import (
     KubernetesError,
     ObjectKind,
 )
+from zonekeeper.operator.roots.resource_orders import AskedFor
 from zonekeeper.operator.roots.roots import Opener
 from zonekeeper.operator.run import reviewing
 from zonekeeper.operator.run.reviewing import Reviewer
+from zonekeeper.placement.base.ids import ZoneName
 
 
 def only_reads(verb: str, kind: ObjectKind) -> None:
@@ -151,6 +156,36 @@ async def test_what_takes_too_long_is_allowed_with_a_warning(
     assert "that took too long" in found["warnings"][0]
 
 
+@virtual_time.played
+async def test_a_store_that_is_gone_delays_no_question_about_another_cluster() -> None:
+    world = await settled()
+    live = await world.get()
+    other = resource(metadata={"uri": "zk://other:2181/ledgers"})
+    other["metadata"] |= {"name": "other", "uid": "uid-other"}
+    world.kubernetes.put(BOOKIE_CLUSTERS, other)
+
+    async def opens(address: str) -> MetadataStore:
+        if "other" not in address:
+            await asyncio.Event().wait()
+        raise StoreUnavailableError("nobody answers", store=address)
+
+    reviewer = Reviewer(world.kubernetes, opens)
+
+    async def ask(item: Json) -> list[str]:
+        after = item | {"spec": item["spec"] | {"bookiesPerZone": 3}}
+        found = questions.response(await reviewer.answer(questions.body(after, item)))
+        return list(found.get("warnings", ()))
+
+    async with asyncio.TaskGroup() as group:
+        stuck = [group.create_task(ask(live)) for _ in range(50)]
+        await asyncio.sleep(0.1)
+        began_s = asyncio.get_running_loop().time()
+        await ask(other)
+        assert asyncio.get_running_loop().time() - began_s < 0.1
+    for one in stuck:
+        assert "that took too long" in one.result()[0]
+
+
 async def test_a_refusal_is_logged_with_its_resource(caplog: pytest.LogCaptureFixture) -> None:
     world = await settled()
     caplog.set_level("INFO")
@@ -212,3 +247,19 @@ async def test_a_definition_goes_with_a_warning_where_clusters_cannot_be_seen() 
     assert told["allowed"] is True
     assert "were not seen" in told["warnings"][0]
     assert "busy" in told["warnings"][0]
+
+
+async def test_an_edit_that_ends_a_drill_is_warned_of() -> None:
+    world = await settled()
+    about = ordered.OrderParts(zone=ZoneName("b"), for_ms=60_000)
+    before = (await asked(world, update={"bake": "7m"}))["warnings"]
+    await ordered.write(world, await ordered.made(world, AskedFor.DRILL, **about))
+    for _ in range(4):
+        await world.turn()
+        await world.controllers()
+    assert (await world.get())["status"]["drill"]["phase"] == "Probing"
+
+    found = await asked(world, update={"bake": "7m"})
+
+    assert found["allowed"] is True
+    assert found["warnings"] == ["a drill is on: this edit ends it", *before]

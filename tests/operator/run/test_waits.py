@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from tests.operator.people import ordered
 from tests.operator.resources import NAME, SPACE, URI
 from tests.operator.said_states import (
     be_ready,
@@ -39,8 +40,11 @@ from zonekeeper.operator.kubernetes.api import (
 from zonekeeper.operator.plan import causes, planning
 from zonekeeper.operator.plan.predicates import Predicate
 from zonekeeper.operator.roll.gates import RollGate
+from zonekeeper.operator.roots.resource_orders import AskedFor
 from zonekeeper.operator.sight import node_sight
+from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.base.units import HOUR_MS
+from zonekeeper.placement.zones.gate import Token
 
 #: How a trouble begins, or ends.
 Step = Callable[[World], Awaitable[None]]
@@ -272,10 +276,25 @@ async def release_the_zone(world: World) -> None:
 
 P = Predicate
 OF_B = ("log-b-0", "log-b-1")
+
+
+async def drill(world: World) -> None:
+    """Let a person order a drill; no probe is ready here."""
+    about = ordered.OrderParts(zone=ZoneName("b"), for_ms=60_000)
+    await ordered.write(world, await ordered.made(world, AskedFor.DRILL, **about))
+
+
+async def end_drill(world: World) -> None:
+    """Let that person end it."""
+    about = ordered.OrderParts(zone=ZoneName("b"), incident=Token("order-drill"))
+    await ordered.write(world, await ordered.made(world, AskedFor.END_DRILL, **about))
+
+
 #: The pod of an autorecovery process.
 REPAIRER = "log-c-autorecovery-5d8f-0"
 KEEPING = (
     Trouble(predicate=P.ACTS_PAUSED, begin=editing(paused=True), end=editing(paused=False)),
+    Trouble(predicate=P.DRILL, begin=drill, end=end_drill),
     Trouble(
         predicate=P.REFUSED,
         begin=editing(policy={"quorums": {"ack": 4}}),

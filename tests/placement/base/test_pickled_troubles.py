@@ -15,6 +15,7 @@ from zonekeeper.metadata.commands.opening import StoreAwayError
 from zonekeeper.metadata.formats.malformed import Flaw, MalformedError
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.operator.kubernetes.api import KubernetesError
+from zonekeeper.operator.plugin.ordering import NotAnsweredError
 from zonekeeper.placement.base.fields import InvalidFieldsError, Problem
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.placement.base.troubles import Trouble
@@ -42,6 +43,7 @@ MAKERS: Final[dict[type, Callable[[Callable[..., Trouble]], Trouble]]] = {
     MalformedError: lambda kind: kind(next(iter(Flaw)), "text"),
     StoreError: lambda kind: kind("text", store="zk://a", path="/b", maybe_applied=True),
     KubernetesError: lambda kind: kind(409, "text", maybe_applied=True),
+    NotAnsweredError: lambda kind: kind("text", maybe_applied=True),
     InvalidFieldsError: lambda kind: kind([Problem("a", "text", "rule", "fix")]),
     IllegalPlacement: lambda kind: kind([]),
     NotEnoughBookies: lambda kind: kind(Constraint.ZONES, "text"),

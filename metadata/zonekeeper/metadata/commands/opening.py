@@ -61,10 +61,15 @@ def lasting() -> Timeouts:
 
 
 @contextlib.asynccontextmanager
-async def opened_store(address: str, *, must_exist: bool = True) -> AsyncIterator[MetadataStore]:
-    """Open the store at an address; only a command that makes a cluster may find nothing there."""
+async def opened_store(
+    address: str, limits: Timeouts | None = None, *, must_exist: bool = True
+) -> AsyncIterator[MetadataStore]:
+    """Open the store at an address; only a command that makes a cluster may find nothing there.
+
+    Without ``limits``: those of a command that asks something and ends.
+    """
     try:
-        store = await open_store(address, quick(), must_exist=must_exist)
+        store = await open_store(address, limits or quick(), must_exist=must_exist)
     except StoreUnavailableError as error:
         raise await away(address, error) from error
     try:
@@ -74,9 +79,9 @@ async def opened_store(address: str, *, must_exist: bool = True) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def opened_cluster(address: str) -> AsyncIterator[Cluster]:
+async def opened_cluster(address: str, limits: Timeouts | None = None) -> AsyncIterator[Cluster]:
     """Open the cluster at an address."""
-    async with opened_store(address) as store:
+    async with opened_store(address, limits) as store:
         try:
             cluster = await clusters.open_cluster(store)
         except StoreUnavailableError as error:

@@ -10,13 +10,10 @@ import click
 
 from zonekeeper.metadata.access import identities
 from zonekeeper.metadata.access.identities import BadIdentityError, Identities, StoreIdentity
-from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.commands import exits, opening, options
 from zonekeeper.metadata.saving import securing
 from zonekeeper.metadata.saving.securing import SecuringReport
-from zonekeeper.metadata.store.errors import StoreUnavailableError
 from zonekeeper.metadata.stores import credentials
-from zonekeeper.metadata.stores.opening import open_store
 
 #: A file of identities has few lines.
 _FILE_BYTES_MAX: Final = 64 * 1024
@@ -113,17 +110,10 @@ class _Told:
 async def _secure(
     address: str, wanted: Identities | None, undo: bool, dry_run: bool, told: _Told
 ) -> SecuringReport:
-    try:
-        store = await open_store(address, opening.lasting(), must_exist=True)
-    except StoreUnavailableError as error:
-        raise await opening.away(address, error) from error
-    try:
-        cluster = await clusters.open_cluster(store)
+    async with opening.opened_cluster(address, opening.lasting()) as cluster:
         if undo:
             return await securing.open_again(cluster, dry_run=dry_run, progress=told)
         return await securing.secure(cluster, wanted, dry_run=dry_run, progress=told)
-    finally:
-        await store.close()
 
 
 def _text(report: SecuringReport, *, dry_run: bool) -> str:

@@ -18,6 +18,7 @@ from zonekeeper.operator.cluster import desired
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.operator.plan import blocking, planning
+from zonekeeper.operator.plan.drills import drill_record
 from zonekeeper.operator.sight import naming
 from zonekeeper.operator.sight.observed import Observed
 
@@ -87,7 +88,9 @@ def by_what_is_there(edit: LegalEdit, observed: Observed) -> AdmissionAnswer:
     lasting = [reason for reason in blocked if reason not in passing]
     if lasting:
         return AdmissionAnswer(refusal="\n".join(lasting))
-    return AdmissionAnswer(warnings=(*passing, *edit.wanted.warnings))
+    drill = drill_record.read(observed.status)
+    ends = ("a drill is on: this edit ends it",) if drill is not None and drill.is_on else ()
+    return AdmissionAnswer(warnings=(*ends, *passing, *edit.wanted.warnings))
 
 
 def not_looked_at(edit: LegalEdit, why: str) -> AdmissionAnswer:

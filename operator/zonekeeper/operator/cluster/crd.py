@@ -15,6 +15,7 @@ from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.operator.shapes import (
     amounts,
     config,
+    drill_schema,
     forbidden,
     images,
     names,
@@ -350,6 +351,7 @@ def _status() -> Json:
             "roll": _roll(),
             "scaling": _scaling(),
             "order": _answered(),
+            "drill": drill_schema.of_status(),
             "repair": _repair(),
             "bookieOrders": _by_key(_bookie_order(), "bookie"),
         },
@@ -468,7 +470,8 @@ def _repair() -> Json:
             "held": _by_key(held, "gate"),
         },
         description="What the records of the zone watch say of repair.",
-        required=["enabled", "held"],
+        # No list of a map's kind is required: the API server drops one that an apply empties.
+        required=["enabled"],
     )
 
 

@@ -52,6 +52,7 @@ _SECRETS: Final = (_BOOKIES, _AUTORECOVERY, _OPERATOR)
 FIELDS: Final[Mapping[str, fields.Kind]] = {
     **dict.fromkeys(_SECRETS, names.OBJECT_NAME),
     _IDENTITIES: fields.Text(
+        # The API server's expressions know no repeat of more than 1000; the schema has the limit.
         r"[ -~\n]+",
         "lines ROLE SCHEME:NAME",
         "admin x509:CN=admin",

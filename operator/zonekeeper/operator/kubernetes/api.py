@@ -39,6 +39,9 @@ FORMATS_LABEL: Final = f"{GROUP}/formats"
 #: On a pod that gives a bookie an empty disk: the name of its cluster's resource. It does not carry
 #: ``CLUSTER_LABEL`` either.
 REFILLS_LABEL: Final = f"{GROUP}/refills"
+#: On a pod that writes while a zone is away for a drill: the name of its cluster's resource. It
+#: does not carry ``CLUSTER_LABEL`` either.
+PROBES_LABEL: Final = f"{GROUP}/probes"
 #: On a pod of a client of bookies: the name of the resource whose bookies it may reach.
 CLIENT_LABEL: Final = f"{GROUP}/client"
 #: On a ControllerRevision with a kept spec: the name of its cluster's resource.

@@ -131,7 +131,7 @@ class MemoryKubernetes(Kubernetes):
             raise ObjectChangedError(409, f"{kind.name} {meta['name']} is another version")
         before = _copied(known)
         if subresource:
-            known[subresource] = _plain(body[subresource])
+            known[subresource] = _emptied(known.get(subresource), _plain(body[subresource]))
         else:
             finalizers = self._finalizers(known["metadata"], meta.get("finalizers", []))
             _merge(known, _stored(kind, body))
@@ -263,6 +263,14 @@ def _stored(kind: ObjectKind, body: Json) -> Json:
     if is_own and "spec" in stored:
         stored["spec"] = _without_empty_lists(stored["spec"])
     return stored
+
+
+def _emptied(before: object, after: T) -> T:
+    """Give a status as it is stored: a list that an apply empties is dropped."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    kept = {name: value for name, value in after.items() if value != [] or not before.get(name)}
+    return cast(T, {name: _emptied(before.get(name), value) for name, value in kept.items()})
 
 
 def _without_empty_lists(value: T) -> T:

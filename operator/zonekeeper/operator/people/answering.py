@@ -16,8 +16,9 @@ Not promised: if the operator dies right after it has thrown the switch or has h
 person undoes that before the next operator's first turn, the order is carried out once more.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from zonekeeper.operator.cluster import desired
 from zonekeeper.operator.people import answers, order_format
@@ -48,6 +49,27 @@ class OrderTurn:
     act: ResourceOrder | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillWord:
+    """What a drill has to do with an order."""
+
+    #: Why the order is refused; empty: it is not.
+    refused: str = ""
+    #: Why it is not carried out yet; empty: it may be.
+    waits: str = ""
+    #: It is so already, in words; empty: it is not.
+    is_so: str = ""
+
+
+#: Asks what is known of drills about an order.
+AskDrills: TypeAlias = Callable[[ResourceOrder], DrillWord]
+
+
+def _no_drills(order: ResourceOrder) -> DrillWord:
+    why = "the resource is not built" if order.asked.is_of_drill else ""
+    return DrillWord(refused=why)
+
+
 @dataclass(frozen=True, slots=True)
 class _No:
     """The order cannot be carried out: why, and what to do."""
@@ -69,7 +91,7 @@ class _Go:
     told: str = ""
 
 
-def decide(observed: Observed, ours: RootFound | None) -> OrderTurn:
+def decide(observed: Observed, ours: RootFound | None, drills: AskDrills = _no_drills) -> OrderTurn:
     """Answer the order, and give it if it is to be carried out; ``ours``: this resource's root."""
     before = answers.read(observed.status)
     text = (observed.resource["metadata"].get("annotations") or {}).get(ORDER)
@@ -84,23 +106,34 @@ def decide(observed: Observed, ours: RootFound | None) -> OrderTurn:
         why = f"the annotation {ORDER} is no order that can be carried out: {error}"
         return OrderTurn(answer=OrderAnswer(token=token, phase=AnswerPhase.REFUSED, message=why))
     was_accepted = before is not None and before.token == token
-    return _judged(order, observed, ours, was_accepted=was_accepted)
+    return _judged(order, observed, ours, drills(order), was_accepted=was_accepted)
 
 
 def _judged(
-    order: ResourceOrder, observed: Observed, ours: RootFound | None, *, was_accepted: bool
+    order: ResourceOrder,
+    observed: Observed,
+    ours: RootFound | None,
+    word: DrillWord,
+    *,
+    was_accepted: bool,
 ) -> OrderTurn:
     found: _No | _So | _Go
     why = _unfit(order, observed) or observed.refused_orders.get(order.token)
     if why is not None:
         found = _No(why)
+    elif word.is_so:
+        found = _So(word.is_so)
+    elif word.refused and (order.asked.is_of_drill or not was_accepted):
+        found = _No(word.refused)
     elif ours is None:
         found = _without_root(observed)
     else:
-        found = _of_records(order, observed, ours, was_accepted=was_accepted)
+        found = _of_records(order, observed, ours, word.waits, was_accepted=was_accepted)
     if isinstance(found, _So):
         return OrderTurn(answer=_answer(order, AnswerPhase.DONE, found.told))
     is_late = observed.wall_ms >= order.until_ms
+    # A drill that has begun stands in the status: without that nothing was done.
+    was_accepted = was_accepted and not order.asked.is_of_drill
     if isinstance(found, _No):
         # An accepted order may have been done, unless its act itself was refused.
         is_open = was_accepted and order.token not in observed.refused_orders
@@ -111,7 +144,8 @@ def _judged(
         told = f"not seen to be done before its deadline: {why}; it may have been done: look again"
         return OrderTurn(answer=_answer(order, AnswerPhase.FAILED, told))
     if is_late:
-        told = "its deadline is over, and nothing was done: give it again"
+        waited = f" (it waited: {found.told})" if found.told else ""
+        told = f"its deadline is over, and nothing was done: give it again{waited}"
         return OrderTurn(answer=_answer(order, AnswerPhase.REFUSED, told))
     told = _last_words(observed) or found.told or "it is being carried out"
     act = None if found.told else order
@@ -161,10 +195,12 @@ def _without_root(observed: Observed) -> _No | _Go:
 
 
 def _of_records(
-    order: ResourceOrder, observed: Observed, ours: RootFound, *, was_accepted: bool
+    order: ResourceOrder, observed: Observed, ours: RootFound, waits: str, *, was_accepted: bool
 ) -> _No | _So | _Go:
     if observed.instance not in (None, ours.instance):
         return _No("the root belongs to another instance: see MetadataReady")
+    if order.asked.is_of_drill:
+        return _Go(waits)
     if order.asked.is_of_gate:
         return _of_gate(order, ours, was_accepted=was_accepted)
     if order.asked.is_of_bookie:

@@ -1,15 +1,18 @@
 """An order as the text of the annotation ``zonekeeper.io/order``, and back. Pure.
 
     token     drawn by the command that wrote it; names the order in its answer
-    do        enable, disable, hold, release, drain or takeBack
+    do        enable, disable, hold, release, drain, takeBack, drill or endDrill
     uid       the uid of the resource that the person saw
     by        the person
     reason    why
     untilMs   wall time after which nothing is begun
-    zone      of hold and release: the zone; without it the gate of the cluster is meant
-    incident  of release: the incident that the person saw
+    zone      of hold and release: the zone; without it the gate of the cluster is meant. Of a
+              drill: the zone that goes away
+    incident  of release: the incident that the person saw. Of endDrill: the token of the drill
     heldBy    of release: the person's hold that was seen, as the status shows it
     bookie    of drain and takeBack
+    forMs     of drill: for so long the zone is away
+    secret    of drill: the Secret that its probe shows in place of that of the client drill
     force     true: also if it is not known whether there is room for the copies
 
 An annotation and not a field of the spec, for three reasons. The spec is what is wished for at all
@@ -24,6 +27,7 @@ from typing import Final
 
 from zonekeeper.operator.kubernetes.api import GROUP
 from zonekeeper.operator.roots.resource_orders import AskedFor, ResourceOrder
+from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.zones.gate import Person, Token
@@ -35,8 +39,11 @@ TEXT_MAX: Final = 4_096
 TOKEN_MAX: Final = 64
 
 _TEXTS: Final = frozenset({"token", "do", "uid", "by", "reason"})
-_OPTIONAL: Final = frozenset({"zone", "incident", "heldBy", "bookie"})
-_KNOWN: Final = _TEXTS | _OPTIONAL | {"untilMs", "force"}
+_OPTIONAL: Final = frozenset({"zone", "incident", "heldBy", "bookie", "secret"})
+_KNOWN: Final = _TEXTS | _OPTIONAL | {"untilMs", "force", "forMs"}
+#: A zone is not away for longer, and not for less.
+FOR_MS_MAX: Final = units.HOUR_MS
+FOR_MS_MIN: Final = 5 * units.SECOND_MS
 
 
 class BadOrderError(Refusal, ValueError):
@@ -58,6 +65,8 @@ def render(order: ResourceOrder) -> str:
         ("incident", order.incident),
         ("heldBy", order.held_by),
         ("bookie", order.bookie),
+        ("secret", order.secret),
+        ("forMs", order.for_ms),
     ):
         if value is not None:
             plain[name] = value
@@ -83,9 +92,8 @@ def parse(text: str) -> ResourceOrder:
             said[name] = value
         else:
             raise BadOrderError(f"{name}: must be a text that is not empty")
-    until_ms, force = data.get("untilMs"), data.get("force", False)
-    if not isinstance(until_ms, int) or isinstance(until_ms, bool):
-        raise BadOrderError("untilMs: must be a number of milliseconds")
+    until_ms, force = _number(data, "untilMs"), data.get("force", False)
+    for_ms = None if data.get("forMs") is None else _number(data, "forMs")
     if not isinstance(force, bool):
         raise BadOrderError("force: must be true or false")
     order = ResourceOrder(
@@ -99,6 +107,8 @@ def parse(text: str) -> ResourceOrder:
         held_by=said["heldBy"],
         bookie=None if said["bookie"] is None else BookieId(said["bookie"]),
         is_forced=force,
+        for_ms=for_ms,
+        secret=said["secret"],
     )
     if fault := _fault(order):
         raise BadOrderError(fault)
@@ -126,6 +136,13 @@ def _object(text: str) -> dict[str, object]:
     return data
 
 
+def _number(data: dict[str, object], name: str) -> int:
+    value = data.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadOrderError(f"{name}: must be a number of milliseconds")
+    return value
+
+
 def _asked(text: str) -> AskedFor:
     if text not in list(AskedFor):
         raise BadOrderError(f"do: {text[:40]}: must be one of {', '.join(AskedFor)}")
@@ -139,8 +156,23 @@ def _fault(order: ResourceOrder) -> str | None:
         return fault
     if order.asked.is_of_bookie is not (order.bookie is not None):
         return f"bookie: {order.asked} {'needs one' if order.bookie is None else 'takes none'}"
-    if order.zone is not None and not order.asked.is_of_gate:
+    if order.zone is not None and not (order.asked.is_of_gate or order.asked.is_of_drill):
         return f"zone: {order.asked} takes none"
-    if order.asked is not AskedFor.RELEASE and (order.incident or order.held_by):
+    return _fault_of_drill(order)
+
+
+def _fault_of_drill(order: ResourceOrder) -> str | None:
+    is_release = order.asked is AskedFor.RELEASE
+    if not is_release and (order.held_by or (order.incident and not order.asked.is_of_drill)):
         return f"incident, heldBy: {order.asked} takes none"
+    if order.asked.is_of_drill and order.zone is None:
+        return f"zone: {order.asked} needs one"
+    if order.asked.is_of_drill and (order.asked is AskedFor.DRILL) is (order.incident is not None):
+        return "incident: endDrill needs the token of the drill, and drill takes none"
+    if order.asked is not AskedFor.DRILL:
+        given = order.for_ms is not None or order.secret is not None
+        return f"forMs, secret: {order.asked} takes none" if given else None
+    if order.for_ms is None or not FOR_MS_MIN <= order.for_ms <= FOR_MS_MAX:
+        least, most = map(units.duration_text, (FOR_MS_MIN, FOR_MS_MAX))
+        return f"forMs: a zone is away for {least} to {most}"
     return None

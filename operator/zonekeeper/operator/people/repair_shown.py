@@ -2,6 +2,9 @@
 
 An order to release names an incident. So the status shows each incident that is held, and nobody
 needs the metadata store for it. A part that was not read is left out: it is unknown.
+
+A list without items is left out, too. The API server drops a list that an apply empties, so an
+empty list would never stand as it was written.
 """
 
 from collections.abc import Iterator
@@ -23,15 +26,17 @@ def status(ours: RootFound | None) -> Json:
     """Give ``repair`` and ``bookieOrders`` of the status; ``ours``: this resource's root."""
     if ours is None:
         return {}
-    return {
-        "repair": {
-            "enabled": ours.gates.replication_enabled,
-            "held": list(_held(ours)),
-        },
-        "bookieOrders": [
-            _order(bookie, one) for bookie, one in sorted(ours.orders.items())[:ORDERS_MAX]
-        ],
-    }
+    repair: Json = {"enabled": ours.gates.replication_enabled}
+    if held := list(_held(ours)):
+        repair["held"] = held
+    orders = [_order(bookie, one) for bookie, one in sorted(ours.orders.items())[:ORDERS_MAX]]
+    return {"repair": repair, **({"bookieOrders": orders} if orders else {})}
+
+
+def held(status: Json) -> list[Json] | None:
+    """Give the gates that a status shows as held; None: it does not show them."""
+    repair = status.get("repair")
+    return None if not isinstance(repair, dict) else list(repair.get("held") or ())
 
 
 def _held(ours: RootFound) -> Iterator[Json]:

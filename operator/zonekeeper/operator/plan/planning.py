@@ -10,7 +10,8 @@ at work. While the resource is refused or blocked, the cluster of the kept spec 
 The first stage that is not settled decides; the stages after it are not asked. A deleted resource
 has stages of its own, in the other direction. The stage of marking is asked beside them in every
 turn: claims get their label also while another stage waits. So is the growth of volumes and
-the healing of lost ones. A person who pauses the operator stops all of them.
+the healing of lost ones. A person who pauses the operator stops all of them. While a drill is on,
+none is asked: the drill alone acts.
 """
 
 from collections.abc import Iterator
@@ -34,6 +35,9 @@ from zonekeeper.operator.plan import (
     taking_over,
 )
 from zonekeeper.operator.plan.conditions import Condition, Notice, Type
+from zonekeeper.operator.plan.drills import drill_gates, drill_orders, drill_telling, drilling
+from zonekeeper.operator.plan.drills.drill_gates import DrillHindrances
+from zonekeeper.operator.plan.drills.drilling import DrillProgress
 from zonekeeper.operator.plan.keeping import (
     applied,
     bookies,
@@ -168,17 +172,19 @@ def case_of(wanted: Desired | RefusedResource, observed: Observed) -> Case:
 
 def _keep(case: Case, now: str) -> TurnPlan:
     observed = case.observed
-    outcome = stages.fold(KEEPING, case)
-    ordered = _ordered(case)
+    ordered, drill = _drilled(case)
+    outcome = _outcome(case, drill)
     actions = (*_obeyed(ordered, observed), *stages.actions_of(outcome))
-    if not pausing.is_paused(observed):
+    if not drill.is_on:
+        actions += drill.actions
+    if not drill.is_on and not pausing.is_paused(observed):
         actions += beside(case)
     zones = standing.zones(case.buildable, observed)
     said = (
         legality.condition(case),
         root.condition(observed),
         policy.condition(case),
-        pausing.condition(observed),
+        drill_telling.condition(drill, pausing.condition(observed)),
         applied.condition(observed),
         roll.up_to_date(case),
         roll.condition(case),
@@ -198,15 +204,53 @@ def _keep(case: Case, now: str) -> TurnPlan:
         actions=actions,
         waits_for=_waits(outcome, observed),
         status=_status(case, said, zones, instance, now)
-        | _told_of_work(case, now)
-        | _told_of_people(ordered, observed),
+        | _told_of_work(case, now, is_still=drill.is_on or pausing.is_paused(observed))
+        | _told_of_people(ordered, observed)
+        | drill_telling.status(drill),
         notices=(
             *_notices(said, observed),
             *_notices_of_roll(case),
             *_notices_of_order(ordered, observed),
+            *drill_telling.notices(drill, observed),
         ),
         recheck_ms=SOON_MS if actions else RESTING_MS if resting else WAITING_MS,
     )
+
+
+def _outcome(case: Case, drill: DrillProgress) -> Outcome:
+    if (waiting := drill_telling.waits(drill)) is None:
+        return stages.fold(KEEPING, case)
+    return Act(drill.actions, until=waiting) if drill.actions else waiting
+
+
+def _drilled(case: Case) -> tuple[OrderTurn, DrillProgress]:
+    """Answer the order of a person, and decide what a drill does now."""
+    observed = case.observed
+    found = _in_the_way(case)
+    ordered = answering.decide(
+        observed,
+        ownership.own_root(observed),
+        lambda order: drill_orders.word(order, observed, found),
+    )
+    act = ordered.act if ordered.act is not None and ordered.act.asked.is_of_drill else None
+    return ordered, drilling.decide(case, act, found)
+
+
+def _in_the_way(case: Case) -> DrillHindrances:
+    """Give what is in the way of a drill that is asked for, or has not taken its zone away yet."""
+    asked = drill_orders.about(case.observed)
+    if asked is None:
+        return DrillHindrances()
+    if not case.builds_as_asked or case.roll is None:
+        return DrillHindrances(refused=("the resource is refused or blocked: see Legal",))
+    outcome = stages.fold(KEEPING, case)
+    busy = _waits(outcome, case.observed)
+    if busy is not None:
+        return drill_gates.busy(busy)
+    if not isinstance(outcome, Settled) or beside(case) or certificates.is_under_way(case):
+        why = "the cluster is being changed: see the conditions, and order it again afterwards"
+        return DrillHindrances(refused=(why,))
+    return drill_gates.ask(case.desired, case.observed, case.roll.sets, asked)
 
 
 def beside(case: Case) -> tuple[Action, ...]:
@@ -233,20 +277,16 @@ def _remove(case: Case, now: str) -> TurnPlan:
         actions=actions,
         waits_for=waiting,
         status=_status(case, said, zones, observed.instance, now)
-        | _told_of_people(_ordered(case), observed),
+        | _told_of_people(answering.decide(observed, ownership.own_root(observed)), observed),
         notices=(*_notices(said, observed), *kept),
         recheck_ms=SOON_MS if actions else WAITING_MS,
     )
 
 
-def _ordered(case: Case) -> OrderTurn:
-    return answering.decide(case.observed, ownership.own_root(case.observed))
-
-
 def _obeyed(ordered: OrderTurn, observed: Observed) -> tuple[Action, ...]:
     """Give the act of an order: it waits for no stage, and the stages not for it."""
     ours = ownership.own_root(observed)
-    if ordered.act is None or ours is None:
+    if ordered.act is None or ours is None or ordered.act.asked.is_of_drill:
         return ()
     return (Obey(order=ordered.act, instance=ours.instance),)
 
@@ -305,30 +345,30 @@ def _status(
     return noted if instance is None else noted | {"instance": instance}
 
 
-def _told_of_work(case: Case, now: str) -> Json:
-    return _told_of_roll(case, now) | _told_of_scaling(case)
+def _told_of_work(case: Case, now: str, *, is_still: bool) -> Json:
+    return _told_of_roll(case, now, is_still=is_still) | _told_of_scaling(case, is_still=is_still)
 
 
-def _told_of_scaling(case: Case) -> Json:
+def _told_of_scaling(case: Case, *, is_still: bool) -> Json:
     """Give ``status.scaling``; a turn that can do nothing notes nothing new."""
-    if case.scaling is None or pausing.is_paused(case.observed):
+    if case.scaling is None or is_still:
         found = case.observed.status.get("scaling")
     else:
         found = scale_telling.status(case.scaling)
     return {} if found is None else {"scaling": found}
 
 
-def _told_of_roll(case: Case, now: str) -> Json:
+def _told_of_roll(case: Case, now: str, *, is_still: bool) -> Json:
     """Give ``status.roll``; what an earlier turn noted stays where nothing can be built.
 
-    A paused turn notes nothing new, nor does one of a scale-down: no step has begun or ended by an
-    act of it.
+    A paused turn notes nothing new, nor does one of a drill or of a scale-down: no step has begun
+    or ended by an act of it.
     """
     if case.roll is None or case.buildable is None:
         known = case.observed.status.get("roll")
         return {} if known is None else {"roll": known}
     progress = case.roll
-    if pausing.is_paused(case.observed) or not isinstance(scaled.stage(case), Settled):
+    if is_still or not isinstance(scaled.stage(case), Settled):
         progress = replace(progress, notes=memory.read(case.observed.status))
     return {"roll": telling.status(case.buildable, case.observed, progress, now)}
 

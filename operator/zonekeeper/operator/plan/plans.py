@@ -62,6 +62,20 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSpec:
+    """Change these fields of the spec of this very object, as it was seen."""
+
+    kind: ObjectKind
+    item: Json
+    spec: Json
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return str(self.item["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MarkClaim:
     """Write the label on this very claim that names the instance of its volume's data."""
 
@@ -178,6 +192,7 @@ Action: TypeAlias = (
     | PublishPolicy
     | Apply
     | Adopt
+    | ChangeSpec
     | MarkClaim
     | GrowClaim
     | RemoveObject

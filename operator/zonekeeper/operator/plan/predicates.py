@@ -35,6 +35,8 @@ class Predicate(enum.StrEnum):
     OWNED_BY_ANOTHER = "OwnedByAnother"
     #: A person has stopped the operator's acts on this cluster.
     ACTS_PAUSED = "ActsPaused"
+    #: A zone is away for a drill: nothing else is done meanwhile.
+    DRILL = "Drill"
     #: An act of the last turn failed.
     FAILED = "Failed"
     #: Fewer bookies are ready than are asked for, and nothing says why.

@@ -14,6 +14,7 @@ from zonekeeper.operator.cluster.choices import OnScaleDown
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource, UpdateRules
 from zonekeeper.operator.cluster.owned_objects import APPLIED, TEMPLATE
 from zonekeeper.operator.kubernetes.api import CLAIMS, STATEFUL_SETS, Json
+from zonekeeper.operator.people.release_prices import ReleasePrice
 from zonekeeper.operator.plan import ownership, planning, taking
 from zonekeeper.operator.plan.keeping import policy, root, taken_back
 from zonekeeper.operator.plan.plans import RemoveObject
@@ -72,6 +73,8 @@ class ResourcePreflight:
     removals: tuple[RemovalAhead, ...] = ()
     #: What becomes of their volumes.
     on_scale_down: OnScaleDown | None = None
+    #: What a release of each gate that holds losses would copy.
+    releases: tuple[ReleasePrice, ...] = ()
     #: What could not be seen, and so is missing here.
     unseen: tuple[str, ...] = ()
     update: UpdateRules | None = None
@@ -92,18 +95,23 @@ class ResourcePreflight:
 
 
 def of(
-    wanted: Desired | RefusedResource, observed: Observed, copies: LedgerCopies | None
+    wanted: Desired | RefusedResource,
+    observed: Observed,
+    copies: LedgerCopies | None,
+    releases: tuple[ReleasePrice, ...] = (),
 ) -> ResourcePreflight:
     """Say what would be done for a resource; ``copies`` None: the ledgers were not read."""
     strange = tuple(unknown_fields(observed.resource))
     case = planning.case_of(wanted, observed)
     observed = case.observed
     if isinstance(wanted, RefusedResource):
-        return ResourcePreflight(refused=(*strange, *wanted.reasons))
+        return ResourcePreflight(refused=(*strange, *wanted.reasons), releases=releases)
     unseen = tuple(_unseen(observed, copies))
     refused = (*strange, *case.blocked, *_not_ours(observed))
     if refused:
-        return ResourcePreflight(refused=refused, warnings=wanted.warnings, unseen=unseen)
+        return ResourcePreflight(
+            refused=refused, warnings=wanted.warnings, unseen=unseen, releases=releases
+        )
     return ResourcePreflight(
         refused=(),
         warnings=wanted.warnings,
@@ -118,6 +126,7 @@ def of(
         ),
         on_scale_down=wanted.on_scale_down,
         unseen=unseen,
+        releases=releases,
         update=wanted.update,
         is_paused=desired.is_paused(observed.resource),
     )

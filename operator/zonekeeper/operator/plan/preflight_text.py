@@ -7,6 +7,7 @@ from zonekeeper.operator.cluster.choices import OnScaleDown
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.plan.preflight import ObjectChange, ResourcePreflight, StepAhead
 from zonekeeper.operator.roll.last_copies import StepPrice
+from zonekeeper.operator.sight import naming
 from zonekeeper.placement.base import units
 
 NOTHING_CHANGED = "nothing was changed"
@@ -26,6 +27,7 @@ def lines(found: ResourcePreflight) -> Iterator[str]:
         yield from _objects(found.changes)
         yield from _steps(found)
         yield from _removals(found)
+    yield from _releases(found)
     if found.is_paused:
         yield "spec.paused is true: nothing of it is done until it is false"
     yield NOTHING_CHANGED
@@ -66,6 +68,20 @@ def plain(found: ResourcePreflight) -> Json:
                 "bytes": None if one.held is None else one.held.closed_bytes,
             }
             for one in found.removals
+        ],
+        "releases": [
+            {
+                "gate": one.gate,
+                "reason": one.reason,
+                "bookies": list(one.bookies),
+                "ledgers": one.work.ledgers,
+                "open": one.work.open_ledgers,
+                "beyondRepair": one.work.beyond_repair,
+                "unreadable": one.work.unreadable,
+                "bytes": one.work.bytes,
+                "crossingBytes": round(one.work.crossing_bytes),
+            }
+            for one in found.releases
         ],
         "paused": found.is_paused,
         "leastMs": found.least_ms,
@@ -131,6 +147,22 @@ def _removals(found: ResourcePreflight) -> Iterator[str]:
                 f"{one.held.closed_bytes} bytes"
             )
         yield f"  {number}. {one.bookie}: {said}"
+
+
+def _releases(found: ResourcePreflight) -> Iterator[str]:
+    for one in found.releases:
+        work = one.work
+        yield f"held: {one.gate}: {one.reason}"
+        yield (
+            f"  a release copies what {naming.some(list(one.bookies))} held: {work.ledgers} "
+            f"ledgers, {work.bytes} bytes of those that are closed ({work.open_ledgers} are "
+            f"open), {round(work.crossing_bytes)} of them across zones on average"
+        )
+        if work.beyond_repair or work.unreadable:
+            yield (
+                f"  {work.beyond_repair} ledgers have entries without a living copy; "
+                f"{work.unreadable} cannot be read"
+            )
 
 
 def _price(ahead: StepAhead) -> str:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypedDict, TypeVar, Unpack
+from typing import Final, NoReturn, TypedDict, TypeVar, Unpack
 
 import click
 
@@ -26,11 +26,20 @@ from zonekeeper.metadata.commands import exits, options
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.operator.kubernetes.api import RESTART, Json, Kubernetes
 from zonekeeper.operator.people.answers import AnswerPhase, OrderAnswer
-from zonekeeper.operator.plugin import orders_made, person_place, report, rolls, status_text
+from zonekeeper.operator.plan.drills.drill_record import DrillRecord
+from zonekeeper.operator.plugin import (
+    drills,
+    orders_made,
+    person_place,
+    report,
+    rolls,
+    status_text,
+)
 from zonekeeper.operator.plugin.ordering import OrderDesk
 from zonekeeper.operator.plugin.orders_made import AskedByPerson
 from zonekeeper.operator.plugin.person_place import PersonPlace
 from zonekeeper.operator.roots.resource_orders import AskedFor
+from zonekeeper.placement.base import fields
 from zonekeeper.placement.zones.gate import Person
 
 T = TypeVar("T")
@@ -299,6 +308,60 @@ def release_bookie(*, bookie: str, **given: Unpack[_GivenOrder]) -> None:
     _order(given, AskedByPerson(asked=AskedFor.TAKE_BACK, bookie=bookie))
 
 
+# ── a zone ──
+
+
+@plugin.command(
+    epilog='Example: kubectl zonekeeper drill log --zone b --for 10m --reason "once a year"'
+)
+@click.option("--zone", required=True, metavar="ZONE", help="The zone that goes away.")
+@click.option("--for", "lasts", metavar="TIME", help="For so long, for example 10m; at most 1h.")
+@click.option("--end", is_flag=True, help="Let the zone of a drill come back now.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the report.")
+@click.option(
+    "--secret",
+    metavar="NAME",
+    help="With what a client shows, for the probe.  [default: that of the client drill]",
+)
+@_giving
+def drill(
+    *,
+    zone: str,
+    lasts: str | None,
+    end: bool,
+    no_wait: bool,
+    secret: str | None,
+    **given: Unpack[_GivenOrder],
+) -> None:
+    """Take a zone away for a while, to see what becomes of its cluster; print the report.
+
+    It is refused while anything is held or under way, and if a ledger would not be readable. It
+    ends by itself, at once if an acknowledged entry is lost or another bookie is missing. The exit
+    code is 0 if the zone was away for its time and nothing was lost.
+    """
+    if end is not (lasts is None):
+        raise RefusedCommand("give either --for TIME or --end")
+    if end:
+        _order(given, AskedByPerson(asked=AskedFor.END_DRILL, zone=zone))
+    asked = AskedFor.DRILL
+    try:
+        for_ms = fields.Duration().read("--for", str(lasts))
+    except fields.InvalidFieldsError as error:
+        raise RefusedCommand(str(error)) from None
+    answer = _answered(given, AskedByPerson(asked=asked, zone=zone, for_ms=for_ms, secret=secret))
+    if answer.phase is not AnswerPhase.DONE or no_wait:
+        _end_with(given["target"], answer)
+    click.echo(f"{answer.phase}: {answer.message}", err=True)
+
+    async def follow(api: Kubernetes, namespace: str, name: str) -> DrillRecord:
+        desk = _desk(api, namespace, name)
+        return await drills.followed(desk, answer.token, lambda text: click.echo(text, err=True))
+
+    record = _run(given["target"], follow)
+    _show(given["target"], drills.plain(record), drills.report(record))
+    sys.exit(exits.DONE if drills.is_completed(record) else exits.NOT)
+
+
 # ── how it is done ──
 
 
@@ -308,8 +371,13 @@ def _gate(zone: str | None, whole: bool) -> str | None:
     return zone
 
 
-def _order(given: _GivenOrder, asked: AskedByPerson) -> None:
+def _order(given: _GivenOrder, asked: AskedByPerson) -> NoReturn:
     """Give an order, follow it to its answer, show that, and end with its exit code."""
+    _end_with(given["target"], _answered(given, asked))
+
+
+def _answered(given: _GivenOrder, asked: AskedByPerson) -> OrderAnswer:
+    """Give an order, and follow it to its answer."""
     target = given["target"]
     person = Person(name=given["by"], reason=given["reason"])
     if fault := person.fault():
@@ -323,16 +391,16 @@ def _order(given: _GivenOrder, asked: AskedByPerson) -> None:
     until_ms = _wall_ms() + given["timeout"] * 1_000
 
     async def give(api: Kubernetes, namespace: str, name: str) -> OrderAnswer:
-        async def wait() -> None:
-            await asyncio.sleep(_LOOK_EVERY_S)
-
-        desk = OrderDesk(api=api, namespace=namespace, name=name, wall_ms=_wall_ms, pause=wait)
+        desk = _desk(api, namespace, name)
         token = secrets.token_hex(8)
         return await desk.give(
             lambda found: orders_made.made(found, asked, person, token=token, until_ms=until_ms)
         )
 
-    answer = _run(target, give)
+    return _run(target, give)
+
+
+def _end_with(target: PluginTarget, answer: OrderAnswer) -> NoReturn:
     data: Json = {"token": answer.token, "phase": str(answer.phase), "message": answer.message}
     _show(target, data, [f"{answer.phase}: {answer.message}"])
     codes = {AnswerPhase.DONE: exits.DONE, AnswerPhase.REFUSED: exits.REFUSED}
@@ -343,14 +411,19 @@ def _edit(target: PluginTarget, changes: Json, said: str) -> None:
     """Change the resource, and wait until the operator has looked at it."""
 
     async def change(api: Kubernetes, namespace: str, name: str) -> bool:
-        async def wait() -> None:
-            await asyncio.sleep(_LOOK_EVERY_S)
-
-        return await rolls.changed(api, namespace, name, changes, pause=wait)
+        return await rolls.changed(api, namespace, name, changes, pause=_look_again)
 
     is_seen = _run(target, change)
     late = "" if is_seen else "; the operator has not looked at it yet"
     _show(target, {"changed": True, "seen": is_seen}, [said + late])
+
+
+def _desk(api: Kubernetes, namespace: str, name: str) -> OrderDesk:
+    return OrderDesk(api=api, namespace=namespace, name=name, wall_ms=_wall_ms, pause=_look_again)
+
+
+async def _look_again() -> None:
+    await asyncio.sleep(_LOOK_EVERY_S)
 
 
 async def _resource(api: Kubernetes, namespace: str, name: str) -> Json:

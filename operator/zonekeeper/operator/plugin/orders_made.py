@@ -8,10 +8,17 @@ from dataclasses import dataclass
 
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.people import repair_shown
+from zonekeeper.operator.plan.drills import drill_record
+from zonekeeper.operator.plan.drills.drill_record import DrillRecord
 from zonekeeper.operator.roots.resource_orders import AskedFor, ResourceOrder
+from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.zones.gate import Person, Token
+
+
+class NoDrillError(Refusal):
+    """The status shows no drill that could be ended."""
 
 
 class NothingHeldError(Refusal):
@@ -27,14 +34,20 @@ class AskedByPerson:
     zone: str | None = None
     bookie: str | None = None
     is_forced: bool = False
+    #: Of a drill: for so long the zone is away.
+    for_ms: int | None = None
+    #: Of a drill: the Secret that its probe shows.
+    secret: str | None = None
 
 
 def made(
     resource: Json, asked: AskedByPerson, person: Person, *, token: str, until_ms: int
 ) -> ResourceOrder:
-    """Make the order; raises ``NothingHeldError``."""
+    """Make the order; raises ``NothingHeldError`` or ``NoDrillError``."""
     held = _held(resource, asked) if asked.asked is AskedFor.RELEASE else {}
     incident = held.get("incident")
+    if asked.asked is AskedFor.END_DRILL:
+        incident = _drill(resource, asked).token
     return ResourceOrder(
         token=token,
         asked=asked.asked,
@@ -46,10 +59,12 @@ def made(
         held_by=held.get("heldBy"),
         bookie=None if asked.bookie is None else BookieId(asked.bookie),
         is_forced=asked.is_forced,
+        for_ms=asked.for_ms,
+        secret=asked.secret,
     )
 
 
-def question(resource: Json, asked: AskedByPerson) -> str:
+def question(resource: Json, asked: AskedByPerson) -> str:  # noqa: PLR0911 one for each kind
     """Say what will be ordered, before a person says yes; raises ``NothingHeldError``."""
     name = resource["metadata"]["name"]
     what = "the cluster" if asked.zone is None else f"zone {asked.zone}"
@@ -67,19 +82,38 @@ def question(resource: Json, asked: AskedByPerson) -> str:
             return f"{name}: {asked.bookie} gets no new data, and every ledger leaves it."
         case AskedFor.TAKE_BACK:
             return f"{name}: {asked.bookie} gets new data again."
+        case AskedFor.DRILL | AskedFor.END_DRILL:
+            return f"{name}: {_of_drill(resource, asked)}"
+
+
+def _of_drill(resource: Json, asked: AskedByPerson) -> str:
+    if asked.asked is AskedFor.END_DRILL:
+        _drill(resource, asked)
+        return f"zone {asked.zone} comes back now."
+    return (
+        f"all bookies of zone {asked.zone} are away for {units.duration_text(asked.for_ms or 0)}."
+    )
+
+
+def _drill(resource: Json, asked: AskedByPerson) -> DrillRecord:
+    found = drill_record.read(resource.get("status") or {})
+    if found is None or not found.is_on or found.zone != asked.zone:
+        on = f"zone {found.zone}" if found is not None and found.is_on else "no zone"
+        raise NoDrillError(f"there is no drill of zone {asked.zone}: {on} is away for one")
+    return found
 
 
 def _held(resource: Json, asked: AskedByPerson) -> Json:
-    repair = (resource.get("status") or {}).get("repair")
-    if repair is None:
+    held = repair_shown.held(resource.get("status") or {})
+    if held is None:
         raise NothingHeldError(
             "the status does not show what is held: the operator has not read the records of the "
             "zone watch; see `kubectl zonekeeper status`"
         )
     zones, cluster = repair_shown.ZONES, repair_shown.CLUSTER
     gate = cluster if asked.zone is None else f"{zones}{asked.zone}"
-    found: list[Json] = [one for one in repair["held"] if one["gate"] == gate]
+    found: list[Json] = [one for one in held if one["gate"] == gate]
     if not found:
-        others = ", ".join(one["gate"] for one in repair["held"]) or "nothing"
+        others = ", ".join(one["gate"] for one in held) or "nothing"
         raise NothingHeldError(f"{gate} is not held, as the operator saw last; held: {others}")
     return found[0]

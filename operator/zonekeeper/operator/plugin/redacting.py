@@ -21,7 +21,8 @@ VALUE_MIN: Final = 6
 _OURS: Final = "ZONEKEEPER_"
 _DROPPED: Final = frozenset({"managedFields", "kubectl.kubernetes.io/last-applied-configuration"})
 _SECRET_NAME: Final = re.compile(
-    r"(password|passwd|secret|token|credentials?|api[-_]?key|private[-_]?key)$", re.IGNORECASE
+    r"(password|passwd|passphrase|pwd|secret|token|credentials?|api[-_]?key|private[-_]?key)$",
+    re.IGNORECASE,
 )
 #: Names of ours, which are numbers and not secrets.
 _NO_SECRETS: Final = frozenset({"automountServiceAccountToken", "optional"})
@@ -35,8 +36,8 @@ _LOOKS_SECRET: Final = (
     re.compile(r"(?<=://)[^/\s@:]+:[^/\s@]+(?=@)"),
     re.compile(
         r"""(?<![A-Za-z])(?:[A-Za-z0-9]+[-_])*
-        (?:password|passwd|secret|token|credentials?|api[-_]?key|private[-_]?key)
-        ["']?\s*[=:]\s*["']?(?P<value>[^\s"',;}&]+)""",
+        (?:password|passwd|passphrase|pwd|secret|token|credentials?|api[-_]?key|private[-_]?key)
+        ["']?\s*[=:]\s*["']?(?P<value>(?<=")[^"]+|(?<=')[^']+|[^\s"',;}&]+)""",
         re.IGNORECASE | re.VERBOSE,
     ),
 )
@@ -79,10 +80,16 @@ def _values(found: object) -> Iterator[str]:
     for name, value in found.items():
         if name == "env" and isinstance(value, list):
             yield from (str(one["value"]) for one in value if _is_theirs(one))
-        elif isinstance(value, str) and _is_secret(name):
-            yield value
+        elif _is_secret(name) and (texts := _texts(value)):
+            yield from texts
         else:
             yield from _values(value)
+
+
+def _texts(value: object) -> list[str]:
+    """Give a text, or the texts of a list that has nothing else; of another value none."""
+    found = value if isinstance(value, list) else [value]
+    return [str(one) for one in found] if all(isinstance(one, str) for one in found) else []
 
 
 def _cleaned(found: object, secrets: frozenset[str]) -> object:
@@ -96,7 +103,7 @@ def _cleaned(found: object, secrets: frozenset[str]) -> object:
     for name, value in found.items():
         if name in _DROPPED:
             continue
-        if isinstance(value, str) and _is_secret(name):
+        if _is_secret(name) and _texts(value):
             cleaned[name] = LEFT_OUT
         elif name == "env" and isinstance(value, list):
             cleaned[name] = [

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.people import repair_shown
+from zonekeeper.operator.plugin import drills
 from zonekeeper.placement.zones import counted_time
 
 
@@ -27,6 +28,8 @@ def lines(resource: Json, now_ms: int) -> Iterator[str]:
     yield from _unwell(data["unwell"])
     yield from _repair(data["repair"], now_ms)
     yield from _orders(data)
+    if (drill := drills.of(resource)) is not None:
+        yield drills.line(drill)
     yield from plan_lines(resource, is_part=True)
 
 
@@ -35,6 +38,12 @@ def plan_lines(resource: Json, *, is_part: bool = False) -> Iterator[str]:
     data = plan(resource)
     if data["paused"]:
         yield "spec.paused: the operator does nothing before it is false"
+    if not is_part:
+        for one in repair_shown.held(resource.get("status") or {}) or ():
+            yield (
+                f"held: {gate_words(one['gate'])}: {one['reason']}; what a release would copy is "
+                "counted by `zonekeeper operator plan`"
+            )
     roll = data["roll"]
     if not roll or (roll["phase"] == "Settled" and is_part):
         if not is_part:
@@ -67,11 +76,17 @@ def plain(resource: Json) -> Json:
         "units": status.get("units") or [],
         "unwell": status.get("unwell") or [],
         "conditions": conditions,
-        "repair": status.get("repair"),
+        "repair": _whole(status),
         "bookieOrders": status.get("bookieOrders") or [],
         "order": status.get("order"),
         "roll": status.get("roll"),
+        "drill": None if (found := drills.of(resource)) is None else drills.plain(found),
     }
+
+
+def _whole(status: Json) -> Json | None:
+    held = repair_shown.held(status)
+    return None if held is None else {**status["repair"], "held": held}
 
 
 def plan(resource: Json) -> Json:
@@ -121,11 +136,12 @@ def _repair(repair: Json | None, now_ms: int) -> Iterator[str]:
         return
     if not repair["enabled"]:
         yield "repair: automatic replication is switched off"
-    for one in repair["held"]:
+    held = repair.get("held") or ()
+    for one in held:
         since = _age(one.get("sinceMs"), now_ms)
         incident = one.get("incident", "none")
         yield f"held: {gate_words(one['gate'])}, for {since}: {one['reason']} (incident {incident})"
-    if repair["enabled"] and not repair["held"]:
+    if repair["enabled"] and not held:
         yield "repair: nothing is held"
 
 

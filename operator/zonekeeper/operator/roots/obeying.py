@@ -58,6 +58,8 @@ async def obey(order: ResourceOrder, around: Obeying) -> None:
             await _drain(order, around)
         case AskedFor.TAKE_BACK:
             await _take_back(order, around)
+        case AskedFor.DRILL | AskedFor.END_DRILL:
+            raise RefusedError("a drill is no act in the metadata store; nothing was done")
         case _:
             assert_never(order.asked)
 

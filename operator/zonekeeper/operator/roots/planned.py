@@ -5,13 +5,10 @@ has just started finds what an earlier one declared. A declaration of another na
 else's, and is never touched. A declaration that cannot be read is somebody else's, too.
 """
 
-import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from zonekeeper.metadata.bookies import bookie_records
-from zonekeeper.metadata.bookies import registration as registrations
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord
 from zonekeeper.metadata.cluster import zone_store
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -26,7 +23,6 @@ from zonekeeper.placement.zones.gate import Person
 from zonekeeper.placement.zones.maintenance import Maintenance
 from zonekeeper.replication.gate import planned_work
 
-READS_IN_FLIGHT_MAX: Final = 32
 #: So many marked ledgers are counted; more are "or more".
 MARKED_MAX: Final = 1_000
 #: Why the operator declares maintenance.
@@ -78,37 +74,12 @@ def declaration(unit: Location, owner: str, policy: Policy, chance: Chance) -> M
     return made
 
 
-async def facts(cluster: Cluster, bookies: Collection[BookieId]) -> WorkFacts:
-    """Read the records and rooms of bookies and the marks of ledgers."""
-    gate = asyncio.Semaphore(READS_IN_FLIGHT_MAX)
-
-    async def read(bookie: BookieId) -> BookieRecord | None:
-        async with gate:
-            try:
-                return await bookie_records.read(cluster, bookie)
-            except UnreadableError:
-                return None
-
-    async def room(bookie: BookieId) -> PublishedRoom | None:
-        async with gate:
-            try:
-                info = await registrations.read_service_info(cluster, bookie)
-            except UnreadableError:
-                return None
-            return None if info is None else info.room
-
-    names = sorted(bookies)
-    records = await asyncio.gather(*map(read, names))
-    rooms = zip(names, await asyncio.gather(*map(room, names)), strict=True)
-    marked, first = 0, None
+async def marked(cluster: Cluster) -> tuple[int, LedgerId | None]:
+    """Count the ledgers that are marked for repair, and name the first."""
+    count, first = 0, None
     async for ledger in underreplication.ids(cluster):
         first = ledger if first is None else first
-        marked += 1
-        if marked == MARKED_MAX:
+        count += 1
+        if count == MARKED_MAX:
             break
-    return WorkFacts(
-        records=dict(zip(names, records, strict=True)),
-        marked=marked,
-        first_marked=first,
-        rooms={name: one for name, one in rooms if one is not None},
-    )
+    return count, first

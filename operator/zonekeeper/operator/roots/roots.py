@@ -11,13 +11,13 @@ root is recognised as the same cluster's, so an interrupted removal can be conti
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from zonekeeper.metadata.access.identities import Identities
-from zonekeeper.metadata.bookies import bookie_watch, cookie_store
+from zonekeeper.metadata.bookies import bookie_watch
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store, zone_store
 from zonekeeper.metadata.cluster.cluster import Cluster
@@ -37,6 +37,7 @@ from zonekeeper.metadata.store.store import (
     Write,
 )
 from zonekeeper.operator.roots import gates, obeying, planned, removals
+from zonekeeper.operator.roots.followed import BookieReading
 from zonekeeper.operator.roots.obeying import Obeying
 from zonekeeper.operator.roots.planned import Declared, WorkFacts
 from zonekeeper.operator.roots.resource_orders import ResourceOrder
@@ -52,7 +53,6 @@ from zonekeeper.placement.zones.maintenance import Maintenance
 from zonekeeper.replication.gate import planned_work
 from zonekeeper.replication.view.alerts import Chronicle
 
-READS_IN_FLIGHT_MAX: Final = 32
 #: A listing of ledgers that takes longer proves nothing.
 LISTING_SECONDS_MAX: Final = 60
 
@@ -129,8 +129,16 @@ class RootChangedError(Trouble):
 class Roots:
     """The root of one resource; the store stays open between looks."""
 
-    def __init__(self, opener: Opener, *, wall_ms: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        opener: Opener,
+        *,
+        wall_ms: Callable[[], int] = lambda: 0,
+        bookies: BookieReading | None = None,
+    ) -> None:
+        """``bookies``: how looks read bookies; None: each look reads all that it asks."""
         self._opener = opener
+        self._bookies = bookies or BookieReading()
         self._wall_ms = wall_ms
         self._chance: Final = random.SystemRandom()
         self._opened_by = ("", 0)
@@ -152,7 +160,7 @@ class Roots:
             # bookie which is just being removed is taken for one without an order.
             orders = await removals.standing(cluster)
             registered = await bookie_watch.registrations(cluster)
-            locations = await _locations(cluster)
+            locations = await self._bookies.locations(cluster)
             return RootFound(
                 instance=cluster.instance,
                 policy=policy,
@@ -163,7 +171,7 @@ class Roots:
                 ),
                 declared=await planned.declared(cluster),
                 orders=orders,
-                work=await planned.facts(cluster, locations) if for_work else None,
+                work=await self._work_facts(cluster, locations) if for_work else None,
                 gates=await gates.read(cluster, policy),
             )
         except clusters.NotAClusterError:
@@ -172,6 +180,15 @@ class Roots:
             return Unusable(str(error))
         except StoreError as error:
             return Unreachable(str(error)) if error.retryable else Unusable(str(error))
+
+    async def _work_facts(self, cluster: Cluster, bookies: Collection[BookieId]) -> WorkFacts:
+        marked, first = await planned.marked(cluster)
+        return WorkFacts(
+            records=await self._bookies.records(cluster, bookies),
+            marked=marked,
+            first_marked=first,
+            rooms=await self._bookies.rooms(cluster, bookies),
+        )
 
     async def ledgers(self, address: str, *, instance: str) -> AsyncGenerator[Listed, None]:
         """List the ledgers of this very cluster; raises ``Trouble`` if the store is away."""
@@ -315,6 +332,7 @@ class Roots:
         self.files.close()
 
     async def _close_store(self) -> None:
+        self._bookies.give_up()
         store, self._store = self._store, None
         if store is not None:
             await store.close()
@@ -333,21 +351,6 @@ class Roots:
             self._store = await self._opener(self.way.address(address))
             self._opened_by = opened_by
         return self._store
-
-
-async def _locations(cluster: Cluster) -> dict[BookieId, Location | None]:
-    bookies = await cookie_store.ids(cluster)
-    gate = asyncio.Semaphore(READS_IN_FLIGHT_MAX)
-
-    async def read(bookie: BookieId) -> Location | None:
-        async with gate:
-            try:
-                stored = await cookie_store.read(cluster, bookie)
-            except UnreadableError:
-                return None
-        return None if stored is None else stored.cookie.location
-
-    return dict(zip(bookies, await asyncio.gather(*map(read, bookies)), strict=True))
 
 
 async def _remove_below(store: MetadataStore, top: str, *, keep: frozenset[str]) -> None:

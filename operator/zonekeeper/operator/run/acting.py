@@ -35,6 +35,7 @@ from zonekeeper.operator.plan.plans import (
     Action,
     Adopt,
     Apply,
+    ChangeSpec,
     DeclareMaintenance,
     GrowClaim,
     Hold,
@@ -104,7 +105,15 @@ class Actor:
                 await self._root.publish(
                     address, action.policy, instance=action.instance, replaces=action.replaces
                 )
-            case Apply() | Adopt() | MarkClaim() | GrowClaim() | RemoveObject() | RemoveSetAlone():
+            case (
+                Apply()
+                | Adopt()
+                | ChangeSpec()
+                | MarkClaim()
+                | GrowClaim()
+                | RemoveObject()
+                | RemoveSetAlone()
+            ):
                 await self._on_object(action, resource)
             case RemoveRoot():
                 await self._root.remove(address, instance=action.instance)
@@ -132,7 +141,7 @@ class Actor:
 
     async def _on_object(
         self,
-        action: Apply | Adopt | MarkClaim | GrowClaim | RemoveObject | RemoveSetAlone,
+        action: Apply | Adopt | ChangeSpec | MarkClaim | GrowClaim | RemoveObject | RemoveSetAlone,
         resource: Json,
     ) -> None:
         meta = resource["metadata"]
@@ -143,6 +152,8 @@ class Actor:
                 owners = owned_objects.taken_over(action.item, resource)
                 changes = {"metadata": {"ownerReferences": owners}}
                 await self._kubernetes.edit(action.kind, action.item, changes)
+            case ChangeSpec():
+                await self._kubernetes.edit(action.kind, action.item, {"spec": action.spec})
             case MarkClaim() | GrowClaim():
                 await self._kubernetes.apply(CLAIMS, _claim(action, meta))
             case RemoveObject():

@@ -10,8 +10,8 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from zonekeeper.operator.roots.followed import Spawn
 from zonekeeper.operator.roots.roots import RootFound, Roots
-from zonekeeper.operator.run.ledger_reading import Spawn
 from zonekeeper.operator.sight.holdings import Holdings
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.troubles import Trouble

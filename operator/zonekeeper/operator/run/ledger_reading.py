@@ -7,31 +7,22 @@ sees another basis, the listing is given up, and a new one begins when it is wan
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Hashable
+from collections.abc import Hashable
 from contextlib import aclosing
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final
 
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.ledgers.ledgers import StoredLedger
+from zonekeeper.operator.roots.followed import Spawn
 from zonekeeper.operator.sight.ledger_sight import FragmentKinds, LedgerSight
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.replication.view import listing
-
-Result = TypeVar("Result")
 
 #: A listing is read anew after this time, and after so many times the time that it took.
 ANEW_AFTER_MS: Final = 60_000
 ANEW_AFTER_TIMES: Final = 10
 
 _logger = logging.getLogger(__name__)
-
-
-class Spawn(Protocol):
-    """Begins a task that has a parent."""
-
-    def __call__(self, work: Coroutine[Any, Any, Result], /) -> "asyncio.Task[Result]":
-        """Begin it."""
-        ...
 
 
 class LedgerReading:

@@ -22,6 +22,7 @@ from zonekeeper.operator.kubernetes.api import (
     OWNED,
     PODS,
     POLICIES,
+    PROBES_LABEL,
     REFILLS_LABEL,
     REPAIRS_LABEL,
     STORAGE_CLASSES,
@@ -30,6 +31,7 @@ from zonekeeper.operator.kubernetes.api import (
     NotPermittedError,
     ObjectKind,
 )
+from zonekeeper.operator.plan.drills import drill_orders, drill_record
 from zonekeeper.operator.plan.scaling import leaving, scaling
 from zonekeeper.operator.plan.volumes import healing
 from zonekeeper.operator.roll import memory, order
@@ -128,6 +130,7 @@ async def look(
         repairers=observed.repairers(repair_pods, name),
         asked=await _asked(kubernetes, resource),
         refilling=await _refilling(kubernetes, resource, built, pods),
+        probes=await _probes(kubernetes, resource),
         root=roots.NotAsked(),
         kept=kept,
         kept_sets=kept_sets,
@@ -141,6 +144,7 @@ async def look(
     for_work = (
         is_at_work(seen)
         or healing.is_wanted(seen)
+        or drill_orders.is_wanted(seen)
         or any(
             order.is_pending(order.zone_sets(one, seen)) or scaling.is_wanted(one, seen)
             for one in built
@@ -361,6 +365,16 @@ async def _refilling(
     meta = resource["metadata"]
     labels = f"{REFILLS_LABEL}={meta['name']}"
     items = await kubernetes.list(PODS, meta["namespace"], labels=labels)
+    ours = (item for item in items if owned_objects.controller_of(item) == meta["uid"])
+    return tuple(map(formats_pod.read, ours))
+
+
+async def _probes(kubernetes: Kubernetes, resource: Json) -> tuple[FormatsPod, ...]:
+    """Read the pods that write during drills, where the status tells of one."""
+    if drill_record.read(resource.get("status") or {}) is None:
+        return ()
+    meta = resource["metadata"]
+    items = await kubernetes.list(PODS, meta["namespace"], labels=f"{PROBES_LABEL}={meta['name']}")
     ours = (item for item in items if owned_objects.controller_of(item) == meta["uid"])
     return tuple(map(formats_pod.read, ours))
 

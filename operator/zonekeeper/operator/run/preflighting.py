@@ -11,6 +11,7 @@ from zonekeeper.metadata.ledgers.ledgers import StoredLedger
 from zonekeeper.operator.cluster import desired, kept_spec
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json, Kubernetes
+from zonekeeper.operator.people.release_prices import ReleasePrice, ReleasePrices
 from zonekeeper.operator.plan import preflight
 from zonekeeper.operator.plan.preflight import ResourcePreflight
 from zonekeeper.operator.roll.last_copies import LedgerCopies
@@ -55,7 +56,8 @@ async def look(
     wanted, root = desired.read(resource), Roots(opener)
     try:
         seen = await _seen(kubernetes, root, resource, wanted)
-        return preflight.of(wanted, seen, await _copies(root, seen))
+        copies, releases = await _copies(root, seen)
+        return preflight.of(wanted, seen, copies, releases)
     finally:
         await root.close()
 
@@ -88,19 +90,23 @@ async def _as_applied(kubernetes: Kubernetes, given: Json) -> Json:
     return {**live, "metadata": merged, "spec": given["spec"]}
 
 
-async def _copies(root: Roots, seen: Observed) -> LedgerCopies | None:
+async def _copies(
+    root: Roots, seen: Observed
+) -> tuple[LedgerCopies | None, tuple[ReleasePrice, ...]]:
     """Read all ledgers; None: there is no root, or the store did not answer to the end."""
     if not isinstance(seen.root, RootFound):
-        return None
-    copies = LedgerCopies()
+        return None, ()
+    copies, prices = LedgerCopies(), ReleasePrices(seen.root)
     address = kept_spec.address(seen.kept, seen.resource) or ""
     try:
         async with aclosing(root.ledgers(address, instance=seen.root.instance)) as listed:
             async for one in listed:
                 if isinstance(one, StoredLedger):
                     copies.add(one.id, one.metadata)
+                    prices.add(one.metadata)
                 else:
                     copies.add_unknown()
+                    prices.add_unknown()
     except Trouble:
-        return None
-    return copies
+        return None, ()
+    return copies, prices.found()

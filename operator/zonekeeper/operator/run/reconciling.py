@@ -34,11 +34,12 @@ from zonekeeper.operator.plan import planning
 from zonekeeper.operator.plan.plans import Action, TurnPlan
 from zonekeeper.operator.plan.predicates import Predicate
 from zonekeeper.operator.roll.gates import RollGate
+from zonekeeper.operator.roots.followed import FollowedBookies, Spawn
 from zonekeeper.operator.roots.roots import Opener, RootFound, Roots
 from zonekeeper.operator.run import observing, telling, turn_figures
 from zonekeeper.operator.run.acting import Actor
 from zonekeeper.operator.run.holdings_reading import HoldingsReading
-from zonekeeper.operator.run.ledger_reading import LedgerReading, Spawn
+from zonekeeper.operator.run.ledger_reading import LedgerReading
 from zonekeeper.operator.run.observing import Earlier, LookTime
 from zonekeeper.operator.run.telling import EventTeller
 from zonekeeper.operator.run.turn_figures import TurnFigures, TurnTally
@@ -48,6 +49,9 @@ from zonekeeper.placement.base.troubles import Trouble
 
 PAUSE_MS: Final = 1_000
 PAUSE_MS_MAX: Final = 60_000
+#: An event begins a turn no sooner than this time after the last turn began: events that come close
+#: together are one turn.
+GATHERED_MS: Final = 1_000
 
 _logger = logging.getLogger(__name__)
 
@@ -91,10 +95,17 @@ class TurnSurroundings:
 class Reconciler:
     """Does the turns of one resource."""
 
-    def __init__(self, around: TurnSurroundings, key: Key) -> None:
+    def __init__(
+        self, around: TurnSurroundings, key: Key, *, wake: Callable[[], None] | None = None
+    ) -> None:
+        """``wake`` is called where bookies come, go or move, for another turn.
+
+        Without it bookies are not followed: each turn reads all that it asks of them.
+        """
         self._kubernetes = around.kubernetes
         self._own_image = around.own_image
-        self._root = Roots(around.opener, wall_ms=self._wall_ms)
+        bookies = None if wake is None else FollowedBookies(around.spawn, wake)
+        self._root = Roots(around.opener, wall_ms=self._wall_ms, bookies=bookies)
         self._reading = LedgerReading(around.spawn)
         self._held = HoldingsReading(self._root, around.spawn)
         self._actor = Actor(around.kubernetes, self._root, around.right)
@@ -233,7 +244,7 @@ class Reconciler:
         False: the resource is gone, or has changed since it was read.
         """
         meta = resource["metadata"]
-        if plan.status == resource.get("status", {}):
+        if _bare(plan.status) == _bare(resource.get("status", {})):
             return True
         named = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion")}
         try:
@@ -284,12 +295,13 @@ class Reconcilers:
             task.cancel()
 
     async def _keep(self, key: Key, woken: asyncio.Event) -> None:
-        reconciler = Reconciler(self._around, key)
+        reconciler = Reconciler(self._around, key, wake=woken.set)
         pause_ms = PAUSE_MS
         self._tally.begun(str(key))
         try:
             while True:
                 woken.clear()
+                begun_ms = self._around.clocks.monotonic_ms()
                 try:
                     wait_ms = await reconciler.turn()
                     pause_ms = PAUSE_MS
@@ -300,18 +312,29 @@ class Reconcilers:
                     self._tally.failed(str(key))
                 if wait_ms is None and not woken.is_set():
                     return
-                await _wait(woken, wait_ms or 0)
+                await self._wait(woken, begun_ms, wait_ms or 0)
         finally:
             del self._woken[key]
             self._tally.gone(str(key))
             await reconciler.close()
 
+    async def _wait(self, woken: asyncio.Event, begun_ms: int, wait_ms: int) -> None:
+        """Wait for the next turn: the time of one that has begun, or an event's."""
+        due_ms = self._around.clocks.monotonic_ms() + wait_ms
+        try:
+            await asyncio.wait_for(woken.wait(), wait_ms / 1000)
+        except TimeoutError:
+            return
+        now_ms = self._around.clocks.monotonic_ms()
+        gathered_ms = min(begun_ms + GATHERED_MS, due_ms) - now_ms
+        await asyncio.sleep(max(0, gathered_ms) / 1000)
 
-async def _wait(woken: asyncio.Event, wait_ms: int) -> None:
-    try:
-        await asyncio.wait_for(woken.wait(), wait_ms / 1000)
-    except TimeoutError:
-        return
+
+def _bare(status: object) -> object:
+    """Give a status without empty lists: the API server drops a list that an apply empties."""
+    if not isinstance(status, dict):
+        return status
+    return {name: _bare(value) for name, value in status.items() if value != []}
 
 
 def _bug(error: Exception) -> bool:

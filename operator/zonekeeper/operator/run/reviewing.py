@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Final
+from weakref import WeakValueDictionary
 
 from zonekeeper.operator.admission import reviews, verdicts
 from zonekeeper.operator.admission.reviews import AdmissionAnswer, Review
@@ -20,7 +21,8 @@ from zonekeeper.placement.base.troubles import Trouble
 
 #: The chart lets the API server wait for 10 s.
 LOOK_SECONDS_MAX: Final = 5.0
-LOOKS_AT_ONCE_MAX: Final = 4
+#: Of one resource one look at a time: a store that is gone uses up no looks at other clusters.
+LOOKS_AT_ONCE_MAX: Final = 16
 
 _logger = logging.getLogger(__name__)
 
@@ -42,6 +44,8 @@ class Reviewer:
         self._own_image = own_image
         self._namespaces = namespaces or ("",)
         self._free = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
+        #: By namespace and name, for as long as somebody looks or waits.
+        self._looking = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
 
     async def answer(self, body: bytes) -> bytes:
         """Answer one question; raises ``BadReviewError``."""
@@ -61,12 +65,16 @@ class Reviewer:
         if isinstance(found, AdmissionAnswer):
             return found
         try:
-            async with asyncio.timeout(LOOK_SECONDS_MAX), self._free:
+            async with asyncio.timeout(LOOK_SECONDS_MAX), self._turn_of(found), self._free:
                 return await self._look(found)
         except TimeoutError:
             return verdicts.not_looked_at(found, "that took too long")
         except Trouble as error:
             return verdicts.not_looked_at(found, str(error))
+
+    def _turn_of(self, edit: LegalEdit) -> asyncio.Lock:
+        meta = edit.resource["metadata"]
+        return self._looking.setdefault((meta["namespace"], meta["name"]), asyncio.Lock())
 
     async def _judge_end(self) -> AdmissionAnswer:
         """Judge the deletion of the definition; without an answer it is allowed, with a warning."""

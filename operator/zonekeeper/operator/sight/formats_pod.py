@@ -38,6 +38,8 @@ class FormatsPod:
     words: str
     trouble: PodTrouble | None
     leaving: bool
+    #: Its container says that it is at work.
+    ready: bool = False
 
 
 def name_of(cluster: str, image: str) -> str:
@@ -74,6 +76,10 @@ def read(item: Json) -> FormatsPod:
         words="" if ended is None else str(ended.get("message") or ""),
         trouble=pod_trouble.of_pod(item) if ended is None else None,
         leaving=bool(meta.get("deletionTimestamp")),
+        ready=any(
+            one["type"] == "Ready" and one["status"] == "True"
+            for one in status.get("conditions") or ()
+        ),
     )
 
 

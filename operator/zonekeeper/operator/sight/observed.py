@@ -123,6 +123,8 @@ class Observed:
     asked: tuple[FormatsPod, ...] = ()
     #: The pods that give bookies empty disks; they are looked for where there may be some.
     refilling: tuple[FormatsPod, ...] = ()
+    #: The pods that write while a zone is away for a drill; they are looked for where one is told.
+    probes: tuple[FormatsPod, ...] = ()
     #: The claims of bookies' volumes by name, also those of an earlier cluster.
     claims: Mapping[str, VolumeClaim]
     root: roots.Facts

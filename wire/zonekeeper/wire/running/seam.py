@@ -42,6 +42,8 @@ COMMAND: Final = ("zonekeeper", "bookie", "run")
 FORMATS_COMMAND: Final = ("zonekeeper", "bookie", "formats", "--output", "json")
 #: Gives a bookie an empty disk; the name of the bookie follows.
 REFILL_COMMAND: Final = ("zonekeeper", "bookie", "cookie", "replace-disk", "--yes", "--id")
+#: Writes while a zone is away for a drill; the name of the zone follows.
+PROBE_COMMAND: Final = ("zonekeeper", "operator", "probe", "--away")
 REPAIR_COMMAND: Final = ("zonekeeper", "autorecovery", "run")
 
 # ── ports ──
