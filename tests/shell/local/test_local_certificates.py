@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from zonekeeper.client.api.client import connect
+from zonekeeper.client.base import beside_store, errors
+from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.shell.local import local_certificates, local_state
@@ -19,7 +22,7 @@ from zonekeeper.shell.local.local_processes import ProcessMark
 from zonekeeper.shell.local.local_shape import Shape
 from zonekeeper.shell.local.local_starting import LocalStart
 from zonekeeper.shell.local.local_state import LocalState
-from zonekeeper.shell.reaching import beside_store, connecting, reaching
+from zonekeeper.shell.reaching import connecting, reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.wire.identity import certificates, principals
 from zonekeeper.wire.identity.principals import Principal, Role
@@ -49,7 +52,9 @@ def test_each_process_has_its_role_and_only_a_bookie_can_be_a_server(made: Path)
         "bk-c-0": Role.BOOKIE,
         "auto-0": Role.AUTORECOVERY,
         "admin": Role.ADMIN,
+        "client": Role.CLIENT,
     }
+    assert set(roles) == set(NAMES)
     for name, role in roles.items():
         found = (made / name / "tls.crt").read_bytes()
         seen = certificates.names_in(ssl.PEM_cert_to_DER_cert(found.decode()))
@@ -113,11 +118,28 @@ def test_what_ends_soon_or_is_of_another_cluster_is_made_anew(made: Path) -> Non
     assert local_certificates.provide(made, others, wall_ms=soon_ms)
 
 
-def test_a_command_finds_the_certificate_of_admin_beside_the_store(made: Path) -> None:
-    found = beside_store.found(f"sqlite://{made.parent}/meta.db")
-    assert found == beside_store.files_in(made / "admin")
-    assert beside_store.found(f"sqlite://{made}/meta.db") is None
-    assert beside_store.found("zk://127.0.0.1:2181/ledgers") is None
+@pytest.mark.parametrize("name", [beside_store.ADMIN, beside_store.CLIENT])
+def test_a_certificate_is_found_beside_the_store(made: Path, name: str) -> None:
+    found = beside_store.found(f"sqlite://{made.parent}/meta.db", name)
+    assert found == beside_store.files_in(made / name)
+    assert beside_store.found(f"sqlite://{made}/meta.db", name) is None
+    assert beside_store.found("zk://127.0.0.1:2181/ledgers", name) is None
+    assert beside_store.found("memory:", name) is None
+
+
+@pytest.mark.parametrize("file", ["ca.crt", "tls.crt", "tls.key"])
+@pytest.mark.parametrize("content", [None, b"", b"-----BEGIN NOTHING-----\n"])
+def test_one_that_cannot_be_used_is_named_and_never_passed_over(
+    made: Path, file: str, content: bytes | None
+) -> None:
+    path = made / "client" / file
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(errors.UnusableCertificate, match=file) as refused:
+        beside_store.found(f"sqlite://{made.parent}/meta.db", beside_store.CLIENT)
+    assert "zonekeeper local up" in str(refused.value)
+    assert "no bookie was asked" in str(refused.value)
+    assert not refused.value.retryable
+    assert not refused.value.maybe_applied
 
 
 @pytest.mark.parametrize("tls", [True, False])
@@ -154,20 +176,95 @@ def test_a_purge_takes_the_certificates_along(tmp_path: Path) -> None:
     assert not folder.path.exists()
 
 
+@pytest.fixture
+async def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalCluster:
+    """A cluster that was made, and none of whose processes runs."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "c").mkdir()
+    made = LocalCluster(tmp_path / "c")
+    await made._initialise(made.folder.make(SHAPE, None))
+    return made
+
+
 async def test_a_start_makes_them_and_a_command_shows_them(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    place = Place(address=cluster.address, cluster_id=None, as_json=False)
+    tls = tmp_path / "c" / "tls"
+    async with connecting.connected(place, None) as client:
+        names = local_certificates.wanted(SHAPE, client.cluster.instance)
+        assert not local_certificates.provide(tls, names, wall_ms=reaching.wall_ms())
+        assert client.config.tls == beside_store.files_in(tls / "admin")
+    named = beside_store.files_in(tls / "auto-0")
+    async with connecting.connected(place, named) as client:
+        assert client.config.tls == named, "what is named goes first"
+    (tls / "admin" / "ca.crt").write_bytes(b"no certificate")
+    with pytest.raises(errors.UnusableCertificate, match=f"{tls}/admin/ca.crt: no PEM block"):
+        async with connecting.connected(place, None):
+            pass
+
+
+async def test_a_program_shows_that_of_a_client_and_what_it_names_goes_first(
+    cluster: LocalCluster,
+) -> None:
+    tls = cluster.folder.certificates
+    async with connect(cluster.address) as client:
+        assert client.config.tls == beside_store.files_in(tls / "client")
+    async with connect(cluster.address, ClientConfig(zone="a", password=b"p")) as client:
+        assert client.config.tls == beside_store.files_in(tls / "client")
+        assert (client.config.zone, client.config.password) == ("a", b"p")
+    named = beside_store.files_in(tls / "admin")
+    async with connect(cluster.address, ClientConfig(tls=named)) as client:
+        assert client.config.tls == named
+    (tls / "client" / "tls.crt").unlink()
+    with pytest.raises(errors.UnusableCertificate, match=r"tls\.crt"):
+        async with connect(cluster.address):
+            pass
+    async with connect(cluster.address, ClientConfig(tls=named)):
+        pass
+
+
+async def test_in_a_cluster_of_the_release_before_nothing_is_encrypted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "c").mkdir()
     cluster = LocalCluster(tmp_path / "c")
-    await cluster._initialise(cluster.folder.make(SHAPE, None))
+    cluster.folder.path.mkdir()
+    before = LocalState(shape=Shape(bookies_per_zone=1, autorecovery=1, tls=False))
+    local_state.write(cluster.folder.path, before)
+    state = cluster.folder.read()
+    assert state is not None
+    assert not state.shape.tls
+    await cluster._initialise(state)
+    assert not cluster.folder.certificates.exists()
+    async with connect(cluster.address) as client:
+        assert client.config.tls is None
     place = Place(address=cluster.address, cluster_id=None, as_json=False)
     async with connecting.connected(place, None) as client:
-        names = local_certificates.wanted(SHAPE, client.cluster.instance)
-        now_ms = reaching.wall_ms()
-        assert not local_certificates.provide(tmp_path / "c" / "tls", names, wall_ms=now_ms)
-    authority = tmp_path / "c" / "tls" / "admin" / "ca.crt"
-    authority.write_bytes(b"no certificate")
-    with pytest.raises(ValueError, match=f"{authority}: no PEM block"):
-        async with connecting.connected(place, None):
-            pass
+        assert client.config.tls is None
+
+
+def test_a_new_cluster_has_tls_unless_plain_text_is_asked_for() -> None:
+    assert Shape().tls
+    assert "--tls" in str(Shape())
+    assert "--plaintext" in str(Shape(tls=False))
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+@pytest.mark.parametrize("tls", [False, True])
+def test_the_environment_names_a_certificate_only_where_none_is_found(
+    tmp_path: Path, zookeeper: bool, tls: bool
+) -> None:
+    cluster = LocalCluster(tmp_path / "a cluster")
+    cluster.folder.path.mkdir()
+    cluster.folder.make(Shape(zookeeper=zookeeper, tls=tls), 2181 if zookeeper else None)
+    told = cluster.environment
+    assert told.pop("ZONEKEEPER_METADATA") == cluster.address
+    files = {
+        "ZONEKEEPER_TLS_AUTHORITY": "ca.crt",
+        "ZONEKEEPER_TLS_CERTIFICATE": "tls.crt",
+        "ZONEKEEPER_TLS_KEY": "tls.key",
+    }
+    admin = cluster.folder.certificates / "admin"
+    wanted = {name: str(admin / file) for name, file in files.items()}
+    assert told == (wanted if zookeeper and tls else {})

@@ -4,6 +4,7 @@
 
     tls/<process>/          ca.crt, tls.crt, tls.key of a bookie or an autorecovery process
     tls/admin/              those of the commands of the person whose cluster it is
+    tls/client/             those of that person's programs
 
 The authority's key is never written, so nobody signs another certificate later. If one of the
 certificates is missing, damaged, near its end or of another cluster, all are made anew under a new
@@ -14,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from zonekeeper.client.base import beside_store
 from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.shell.local import local_shape
 from zonekeeper.shell.local.local_shape import Shape
-from zonekeeper.shell.reaching import beside_store
 from zonekeeper.wire.identity.principals import Role, uri_of
 from zonekeeper.wire.signing import folders, pem
 from zonekeeper.wire.signing.folders import IssuedFiles
@@ -37,6 +38,7 @@ def wanted(shape: Shape, instance: str) -> dict[str, NamesToSign]:
     roles: dict[BookieId, Role] = dict.fromkeys(local_shape.places(shape), Role.BOOKIE)
     roles |= dict.fromkeys(local_shape.autorecovery(shape), Role.AUTORECOVERY)
     roles[BookieId(beside_store.ADMIN)] = Role.ADMIN
+    roles[BookieId(beside_store.CLIENT)] = Role.CLIENT
     return {
         name: NamesToSign(
             common_name=name,

@@ -19,10 +19,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from zonekeeper.client.base import beside_store
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.metadata.stores.settings import METADATA
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base import misnamed
 from zonekeeper.placement.base.ids import BookieId, ZoneName
@@ -42,6 +44,7 @@ from zonekeeper.shell.local.local_shape import Asked, Shape
 from zonekeeper.shell.local.local_starting import Tell
 from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
 from zonekeeper.shell.reaching import reaching
+from zonekeeper.wire.grpc import tls
 
 #: A zone is frozen at most this often until no process in it keeps the metadata locked.
 _FREEZE_ATTEMPTS: Final = 20
@@ -62,6 +65,22 @@ class LocalCluster:
     def address(self) -> str:
         """The metadata store's address; raises ``BadRequestError`` if there is no cluster."""
         return self.folder.address(self._there())
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Give the variables that tell other commands, and programs, where the cluster is.
+
+        The certificate of commands is named only where they do not find it by the address. Raises
+        ``BadRequestError`` if there is no cluster.
+        """
+        state = self._there()
+        told = {METADATA.environment: self.folder.address(state)}
+        if state.shape.tls and state.shape.zookeeper:
+            files = beside_store.files_in(self.folder.certificates / beside_store.ADMIN)
+            paths = (files.authority, files.certificate, files.key)
+            for setting, path in zip(tls.CLIENT_SETTINGS, paths, strict=True):
+                told[setting.environment] = str(path)
+        return told
 
     async def up(self, asked: Asked | None = None) -> tuple[BookieId, ...]:
         """Start every process that does not run; make the cluster first if there is none.

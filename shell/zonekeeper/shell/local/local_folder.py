@@ -7,7 +7,7 @@
     zookeeper/          the ZooKeeper server's data and its settings
     bookies/<id>/       the data of a bookie
     logs/<id>.log       the output of a process; each start appends to it
-    tls/<id>/           the certificate of a process, or of commands (``local_certificates``)
+    tls/<id>/           of a process, ``admin`` or ``client`` (``local_certificates``)
 
 A new cluster is made only in an empty folder. A purge removes nothing but these files. One command
 at a time works on a folder.
@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from zonekeeper.client.base import beside_store
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.troubles import Refusal, Trouble
 from zonekeeper.shell.local import local_state
 from zonekeeper.shell.local.local_shape import Shape
 from zonekeeper.shell.local.local_state import LocalState
-from zonekeeper.shell.reaching import beside_store
 
 _META: Final = "meta.db"
 _ZOOKEEPER: Final = "zookeeper"

@@ -87,7 +87,7 @@ class Shape:
     zookeeper: bool = False
     timers: Timers = Timers.SHORT
     #: True: bookies serve over TLS only, and hold callers to their roles. False: plain text.
-    tls: bool = False
+    tls: bool = True
 
     def __str__(self) -> str:
         return (

@@ -14,13 +14,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from zonekeeper.client.base import beside_store
 from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.shell.local import local_processes, local_room, local_shape, local_zookeeper
 from zonekeeper.shell.local.local_folder import LOOPBACK, Folder, LocalError
 from zonekeeper.shell.local.local_processes import PYTHON, ProcessMark
 from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
-from zonekeeper.shell.reaching import beside_store
 from zonekeeper.wire.identity.callers import Enforcement
 
 #: A bookie that was killed waits for its former session to run out before it registers again.

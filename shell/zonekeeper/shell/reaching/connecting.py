@@ -13,12 +13,12 @@ import click
 
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
-from zonekeeper.client.base import errors
+from zonekeeper.client.base import beside_store, errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.commands import opening, options
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.store.errors import StoreUnavailableError
-from zonekeeper.shell.reaching import beside_store, endpoints, reaching
+from zonekeeper.shell.reaching import endpoints, reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
@@ -55,7 +55,7 @@ async def connected(
     """
     timeouts = opening.lasting() if lasting else opening.quick()
     async with AsyncExitStack() as stack:
-        files = tls or beside_store.found(place.address)
+        files = tls or beside_store.found(place.address, beside_store.ADMIN)
         config = ClientConfig(tls=files, store=timeouts, password=password)
         opened = clients.connect(place.address, config)
         try:
