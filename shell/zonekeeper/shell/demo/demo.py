@@ -106,8 +106,8 @@ class _Play:
         bookies = [one.name for one in status.bookies]
         found = await demo_strangers.tries(client.cluster, bookies, files)
         self._screen.happened(
-            f"{found.tried} connections in plain text were tried, {len(bookies)} bookies two ways: "
-            f"{found.accepted} were accepted"
+            f"{found.tried} of {found.ways} ways to {len(bookies)} bookies were tried in plain "
+            f"text: {found.accepted} were accepted"
         )
         return found
 

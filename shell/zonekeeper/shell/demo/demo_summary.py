@@ -162,7 +162,11 @@ class Summary:
             "copies": {"entries": self.copies.entries, "problems": list(self.copies.problems)},
             "plainText": None
             if self.plain_tries is None
-            else {"tried": self.plain_tries.tried, "accepted": self.plain_tries.accepted},
+            else {
+                "ways": self.plain_tries.ways,
+                "tried": self.plain_tries.tried,
+                "accepted": self.plain_tries.accepted,
+            },
             "parts": [
                 {
                     "name": timing.name,
@@ -184,9 +188,9 @@ def _of_tls(found: PlainTries | None) -> Iterator[tuple[str, bool]]:
     if found is None:
         return
     yield (
-        f"all connections to bookies were TLS: {found.tried} in plain text were tried, and "
-        f"{found.accepted} accepted",
-        found.tried > 0 and found.accepted == 0,
+        f"all connections to bookies were TLS: {found.tried} of {found.ways} ways to them were "
+        f"tried in plain text, and {found.accepted} accepted",
+        0 < found.tried == found.ways and found.accepted == 0,
     )
 
 
