@@ -20,14 +20,8 @@ from typing import Final, TypeVar
 from zonekeeper.client.api.making import Making
 from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.api.writer import Writer
-from zonekeeper.client.base import (
-    arguments,
-    beside_store,
-    boundary,
-    errors,
-    forks,
-    time_limits,
-)
+from zonekeeper.client.base import arguments, boundary, errors, forks, time_limits
+from zonekeeper.client.base.beside_store import completed
 from zonekeeper.client.base.config import ClientConfig, own_way, own_zone
 from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.base.tasks import Tasks
@@ -88,23 +82,16 @@ def _real() -> Surroundings:
 
 @asynccontextmanager
 async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator["Client"]:
-    """Give a client of the cluster at a metadata address, until the block ends.
-
-    Without TLS files in the configuration, those that stand beside a local cluster's store are
-    used (``beside_store``).
-    """
+    """Give a client of the cluster at a metadata address, until the block ends."""
     arguments.check_address(uri)
     forks.check_connecting()
-    config = config or ClientConfig()
     with boundary.translated("opening the cluster"):
         try:
             store = await open_store(uri, config.store, must_exist=True)
         except NoStoreError as error:
             raise errors.ClusterNotReady(str(error)) from error
     try:
-        if config.tls is None:
-            files = beside_store.found(uri, beside_store.CLIENT)
-            config = dataclasses.replace(config, tls=files)
+        config = completed(config or ClientConfig(), uri)
         try:
             with boundary.translated("opening the cluster"):
                 cluster = await open_cluster(store)

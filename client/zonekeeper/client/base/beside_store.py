@@ -8,10 +8,12 @@ Certificates that are there and cannot be used are an error. They are never pass
 that have certificates answer nobody who shows none.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from zonekeeper.client.base import errors
+from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.stores import uri
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
@@ -44,6 +46,11 @@ def found(address: str, name: str) -> TlsFiles | None:
             "no bookie was asked"
         ) from error
     return files
+
+
+def completed(config: ClientConfig, address: str) -> ClientConfig:
+    """Add the certificate of programs to settings that name none, if there is one."""
+    return config if config.tls is not None else replace(config, tls=found(address, CLIENT))
 
 
 def files_in(folder: Path) -> TlsFiles:
