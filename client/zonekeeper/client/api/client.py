@@ -1,7 +1,7 @@
 """A client of one cluster: create, open, delete and list ledgers.
 
-``connect`` is for applications: it opens the metadata store at an address, and reaches bookies over
-gRPC or the socket lane. ``on`` gives the same client over any store and any links.
+``connect`` is for applications: it opens the store at an address, and reaches bookies by the wire.
+``on`` gives the same client over any store and any links.
 """
 
 import asyncio
@@ -62,7 +62,6 @@ _TAKEN: Final = {
     presences.KEY: "which process writes the ledger",
 }
 _logger = logging.getLogger(__name__)
-
 Result = TypeVar("Result")
 LinkMaker = Callable[[asyncio.TaskGroup], LinkFactory]
 
@@ -85,13 +84,14 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
     """Give a client of the cluster at a metadata address, until the block ends."""
     arguments.check_address(uri)
     forks.check_connecting()
+    config = config or ClientConfig()
     with boundary.translated("opening the cluster"):
         try:
             store = await open_store(uri, config.store, must_exist=True)
         except NoStoreError as error:
             raise errors.ClusterNotReady(str(error)) from error
     try:
-        config = completed(config or ClientConfig(), uri)
+        config = completed(config, uri)
         try:
             with boundary.translated("opening the cluster"):
                 cluster = await open_cluster(store)
