@@ -9,8 +9,7 @@ from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.formats import ledger_format
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
 from zonekeeper.metadata.stores import credentials, uri
-from zonekeeper.operator.certificates import pem, secret_data
-from zonekeeper.operator.certificates.renewing import Validity
+from zonekeeper.operator.certificates import secret_data
 from zonekeeper.pipeline.base.connection_options import ConnectionOptions
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.hidden import Secret
@@ -19,6 +18,8 @@ from zonekeeper.shell.commands import ledger_options
 from zonekeeper.shell.logs.log_access import LogAccess
 from zonekeeper.wire.formats import digests
 from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.signing import pem
+from zonekeeper.wire.signing.values import Validity
 
 WORD = b"open sesame"
 A_DAY = Validity(not_before_ms=0, not_after_ms=86_400_000)

@@ -32,9 +32,9 @@ LIMIT_S = 60
 
 @pytest.fixture(scope="module")
 def nine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Nine bookies in three zones."""
+    """Nine bookies in three zones, in plain text: with TLS repair needs a role of its own."""
     local = LocalCluster(tmp_path_factory.mktemp("nine") / "local")
-    asyncio.run(local.up({"bookies_per_zone": 3, "autorecovery": 0}))
+    asyncio.run(local.up({"bookies_per_zone": 3, "autorecovery": 0, "tls": False}))
     yield local
     asyncio.run(local.down(purge=True))
 

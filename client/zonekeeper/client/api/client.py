@@ -1,7 +1,7 @@
 """A client of one cluster: create, open, delete and list ledgers.
 
-``connect`` is for applications: it opens the metadata store at an address, and reaches bookies over
-gRPC or the socket lane. ``on`` gives the same client over any store and any links.
+``connect`` is for applications: it opens the store at an address, and reaches bookies by the wire.
+``on`` gives the same client over any store and any links.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from zonekeeper.client.api.reader import Reader
 from zonekeeper.client.api.wishes import LedgerWish
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import arguments, boundary, errors, forks, time_limits
+from zonekeeper.client.base.beside_store import completed
 from zonekeeper.client.base.config import ClientConfig, own_way, own_zone
 from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.base.tasks import Tasks
@@ -57,7 +58,6 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.formats import digests, entries
 
 _logger = logging.getLogger(__name__)
-
 Result = TypeVar("Result")
 LinkMaker = Callable[[asyncio.TaskGroup], LinkFactory]
 
@@ -87,6 +87,7 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
         except NoStoreError as error:
             raise errors.ClusterNotReady(str(error)) from error
     try:
+        config = completed(config, uri)
         try:
             with boundary.translated("opening the cluster"):
                 cluster = await open_cluster(store)

@@ -58,6 +58,13 @@ class NoPrincipal(ClientError, Refusal, ValueError):
     """
 
 
+class UnusableCertificate(ClientError):
+    """The certificate that stands beside the store of a local cluster cannot be read.
+
+    Nothing was sent to a bookie.
+    """
+
+
 class ClientClosed(ClientError):
     """The client has ended; a call made after that begins nothing."""
 

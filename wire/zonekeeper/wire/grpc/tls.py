@@ -165,6 +165,13 @@ def _server_configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguratio
     )
 
 
+def check_files(files: TlsFiles) -> None:
+    """Raise OSError or ValueError for files that are missing, not readable, or no PEM at all."""
+    for path in (files.authority, files.certificate):
+        read_pem(path, "CERTIFICATE")
+    read_pem(files.key, "PRIVATE KEY")
+
+
 def read_pem(path: Path, kind: str) -> bytes:
     """Read a PEM file; without this a handshake would fail, and nothing would name the file."""
     with path.open("rb") as file:
