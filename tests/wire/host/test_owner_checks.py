@@ -1,0 +1,157 @@
+"""The owner of a ledger decides as long as something is asked: when the map changes, and once told.
+
+What one connection or one stream remembers of owners ends with what it was remembered for.
+"""
+
+import asyncio
+import dataclasses
+import json
+import logging
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from tests.wire.link.reference_bookie import Disk, Ledger, ReferenceBookie
+from tests.wire.link.worlds import KEY
+from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
+from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.service import TailUpdate
+from zonekeeper.wire.formats import errors
+from zonekeeper.wire.host import methods
+from zonekeeper.wire.host.access import Access
+from zonekeeper.wire.host.name_map_file import NameMapFile
+from zonekeeper.wire.host.owning import OwnedLedgers
+from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.identity.callers import Enforcement, OwnerRule
+from zonekeeper.wire.identity.principals import PeerNames
+from zonekeeper.wire.identity.rights import Operation
+from zonekeeper.wire.running import audit_log
+from zonekeeper.wire.running.audit_log import AuditLog
+
+ALICE = PeerNames(common_name="alice")
+LEDGER = LedgerId(7)
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> Path:
+    """A map by which the caller is the owner of the ledger."""
+    file = tmp_path / "names"
+    file.write_text("cn alice client alice\n")
+    return file
+
+
+def access(names: Path, rule: OwnerRule = OwnerRule.ON) -> Access:
+    audit = AuditLog(lambda: 0.0)
+    file = NameMapFile(names)
+    return Access(Enforcement.ON, instance="here", names=file, audit=audit, owners=rule)
+
+
+def renamed(names: Path, text: str, rights: Access) -> None:
+    names.write_text(text)
+    rights.look()
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    lines = [json.loads(one.getMessage()) for one in caplog.records if one.name == audit_log.NAME]
+    return [(line["operation"], line["outcome"]) for line in lines]
+
+
+def owned_bookie(owner: str) -> ReferenceBookie:
+    bookie = ReferenceBookie(BookieId("rack-a-0"), Disk())
+    bookie.disk.ledgers[LEDGER] = Ledger(KEY)
+    bookie.disk.owners[LEDGER] = owner
+    return bookie
+
+
+async def test_a_tail_ends_when_its_caller_is_not_the_owner_any_more(names: Path) -> None:
+    rights, told_of = access(names), asyncio.Queue[TailUpdate]()
+
+    async def updates(host: Host, asked: service.TailRequest) -> AsyncGenerator[TailUpdate, None]:
+        while True:
+            yield await told_of.get()
+
+    tail = dataclasses.replace(methods.TAIL, serve=updates)
+    request = service.TailRequest(
+        ledger_id=LEDGER, first_entry_id=EntryId(0), bytes_max=1, quiet_ms=1
+    )
+    following = tail.serve_bytes(
+        Host(owned_bookie("client/alice"), access=rights),
+        rights.guard(ALICE, "h:1"),
+        methods.TAIL.request.encode(request),
+    )
+    told_of.put_nowait(TailUpdate(last_add_confirmed=EntryId(3), frames=()))
+    assert await anext(following)
+    renamed(names, "cn alice client alice-2\n", rights)
+    told_of.put_nowait(TailUpdate(last_add_confirmed=EntryId(4), frames=()))
+    with pytest.raises(errors.NotPermitted, match=r"client/alice-2 asks for tail of ledger 7"):
+        await anext(following)
+    assert rights.figures.of_owners == {("tail", "client", "refused"): 1}
+
+
+def test_a_connection_whose_caller_becomes_a_client_is_asked_for_the_owner(
+    names: Path,
+) -> None:
+    """Autorecovery is not asked; the same certificate as a client is, on the same connection."""
+    names.write_text("cn alice autorecovery alice\n")
+    rights = access(names)
+    guard = rights.guard(ALICE, "h:1")
+    assert guard.judge(Operation.READ, LEDGER) is None
+    renamed(names, "cn alice client alice\n", rights)
+    judge = guard.judge(Operation.READ, LEDGER)
+    assert judge is not None
+    assert judge("client/alice") is None
+    assert isinstance(judge("client/bob"), errors.NotPermitted)
+    renamed(names, "cn alice client bob\n", rights)
+    assert judge("client/bob") is None, "a judge decides by the present map"
+    assert isinstance(judge("client/alice"), errors.NotPermitted)
+
+
+def test_writes_to_an_open_ledger_follow_the_map_too(names: Path) -> None:
+    rights = access(names)
+    owned = OwnedLedgers(rights.guard(ALICE, "h:1"))
+    judge = owned.judge(LEDGER)
+    assert judge is not None
+    assert judge("client/alice") is None
+    for operation in (Operation.APPEND, Operation.RECOVERY_APPEND, Operation.WRITE_LAC):
+        assert owned.refusal(operation, LEDGER) is None
+    renamed(names, "cn alice client alice-2\n", rights)
+    for operation in (Operation.APPEND, Operation.RECOVERY_APPEND, Operation.WRITE_LAC):
+        assert isinstance(owned.refusal(operation, LEDGER), errors.NotPermitted)
+    assert owned.refusal(Operation.APPEND, LedgerId(8)) is None, "nobody opened it"
+    owned.forget(LEDGER)
+    assert len(owned) == 0
+
+
+@pytest.mark.parametrize("rule", OwnerRule)
+def test_where_rights_are_off_no_owner_is_asked_for(rule: OwnerRule, names: Path) -> None:
+    """No caller is known then, so each would be refused; the metric says that, too."""
+    rights = Access(Enforcement.OFF, instance="here", names=NameMapFile(names), owners=rule)
+    guard = rights.guard(None, "h:1")
+    assert rights.owners is OwnerRule.OFF
+    for operation in Operation:
+        assert guard.judge(operation, LEDGER) is None
+        assert guard.owner_refusal(operation, LEDGER, "client/bob") is None
+
+
+@pytest.mark.parametrize(("rule", "lines"), [(OwnerRule.WARN, 1), (OwnerRule.ON, 3)])
+async def test_a_fence_of_anothers_ledger_is_told_once_and_a_warning_once_a_connection(
+    rule: OwnerRule, lines: int, names: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rights = access(names, rule)
+    host, guard = Host(owned_bookie("client/bob"), access=rights), rights.guard(ALICE, "h:1")
+    outcome = "refused" if rule is OwnerRule.ON else "warned"
+    refusals: list[errors.NotPermitted] = []
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            try:
+                with guard.asked(Operation.FENCE, LEDGER):
+                    await host.check_owner(guard, Operation.FENCE, LEDGER)
+            except errors.NotPermitted as refusal:
+                refusals.append(refusal)
+    assert len(refusals) == (3 if rule is OwnerRule.ON else 0)
+    assert not any(one.retryable or one.maybe_applied for one in refusals)
+    assert told(caplog).count(("fence", outcome)) == lines
+    assert told(caplog).count(("fence", "done")) == (3 if rule is OwnerRule.WARN else 0)
+    assert len(told(caplog)) == lines + (3 if rule is OwnerRule.WARN else 0)
+    assert rights.figures.of_owners == {("fence", "client", outcome): 3}
