@@ -7,19 +7,22 @@ import asyncio
 import dataclasses
 import json
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from tests.wire.link.reference_bookie import Disk, Ledger, ReferenceBookie
-from tests.wire.link.worlds import KEY
+from tests.wire.link.worlds import KEY, Writer
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract.inlets import Inlet
 from zonekeeper.wire.contract.service import TailUpdate
-from zonekeeper.wire.formats import errors
-from zonekeeper.wire.host import methods
+from zonekeeper.wire.formats import carriers, errors
+from zonekeeper.wire.host import methods, serving
 from zonekeeper.wire.host.access import Access
+from zonekeeper.wire.host.host_limits import HostLimits
 from zonekeeper.wire.host.name_map_file import NameMapFile
 from zonekeeper.wire.host.owning import OwnedLedgers
 from zonekeeper.wire.host.serving import Host
@@ -108,11 +111,12 @@ def test_a_connection_whose_caller_becomes_a_client_is_asked_for_the_owner(
 
 
 def test_writes_to_an_open_ledger_follow_the_map_too(names: Path) -> None:
-    rights = access(names)
-    owned = OwnedLedgers(rights.guard(ALICE, "h:1"))
-    judge = owned.judge(LEDGER)
+    rights, openings = access(names), {0: LEDGER}
+    owned = OwnedLedgers(rights.guard(ALICE, "h:1"), openings)
+    judge = owned.judge(0, LEDGER)
     assert judge is not None
     assert judge("client/alice") is None
+    owned.opened(0, LEDGER)
     for operation in (Operation.APPEND, Operation.RECOVERY_APPEND, Operation.WRITE_LAC):
         assert owned.refusal(operation, LEDGER) is None
     renamed(names, "cn alice client alice-2\n", rights)
@@ -155,3 +159,144 @@ async def test_a_fence_of_anothers_ledger_is_told_once_and_a_warning_once_a_conn
     assert told(caplog).count(("fence", "done")) == (3 if rule is OwnerRule.WARN else 0)
     assert len(told(caplog)) == lines + (3 if rule is OwnerRule.WARN else 0)
     assert rights.figures.of_owners == {("fence", "client", outcome): 3}
+
+
+class ByHandBookie(ReferenceBookie):
+    """A bookie whose openings are answered by a test."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(BookieId("rack-a-0"), Disk())
+        self.owner_of_all = owner
+        self.replies: service.Replies | None = None
+        #: The numbers of what may be answered with an ack.
+        self.taken: list[int] = []
+
+    def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
+        self.replies = replies
+        for item in items:
+            if isinstance(item, carriers.Open) and item.judge is not None:
+                refusal = item.judge(self.owner_of_all)
+                if refusal is not None:
+                    replies.refused(item.number, refusal)
+                    continue
+            self.taken.append(item.number)
+
+    def ack(self, number: int) -> None:
+        assert self.replies is not None
+        self.replies.acked([number])
+
+    def refuse(self, number: int) -> None:
+        assert self.replies is not None
+        self.replies.refused(number, errors.UnauthorizedAccess("another key"))
+
+
+class OpenOutlet:
+    """An outlet that always has room, and keeps what is put."""
+
+    has_room = True
+
+    def __init__(self) -> None:
+        self.items: list[carriers.Item] = []
+
+    def put(self, message: bytes) -> None:
+        self.items += carriers.parse(message)
+
+    def hold(self) -> None:
+        raise AssertionError("there is room")
+
+    def go_on(self) -> None:
+        raise AssertionError("nothing was held")
+
+    async def refused(self, number: int) -> int | None:
+        """Give the code with which an item was refused; None: it was not."""
+        await asyncio.sleep(0)  # refusals leave at the end of the turn
+        refusals = [one for one in self.items if isinstance(one, carriers.Refused)]
+        return next((one.code for one in refusals if one.number == number), None)
+
+
+class AdminsStream:
+    """A stream of an admin, who may open ledgers of all, and appends to none of another."""
+
+    def __init__(self, names: Path, owner: str, limits: HostLimits | None = None) -> None:
+        names.write_text("cn alice admin alice\n")
+        self.rights = access(names)
+        self.bookie, self.outlet = ByHandBookie(owner), OpenOutlet()
+        self.host = Host(self.bookie, limits or HostLimits(), access=self.rights)
+        self.next = 0
+
+    def appending(self) -> AbstractContextManager[Inlet]:
+        return self.host.appending(self.outlet, 1, self.rights.guard(ALICE, "h:1"))
+
+    def open(self, inlet: Inlet, writer: Writer) -> int:
+        return self._put(inlet, lambda n: carriers.Open(number=n, opening=writer.opening()))
+
+    async def appended(self, inlet: Inlet, writer: Writer) -> int | None:
+        """Append an entry, and give the code of its refusal."""
+        frame = writer.frame(b"x")
+        return await self.outlet.refused(
+            self._put(inlet, lambda n: carriers.Append(number=n, frame=frame))
+        )
+
+    def _put(self, inlet: Inlet, made: Callable[[int], carriers.Item]) -> int:
+        number, self.next = self.next, self.next + 1
+        inlet.taken(carriers.build([made(number)]))
+        return number
+
+
+REFUSED = errors.NotPermitted("").code
+NOT_OPEN = errors.NotOpened("").code
+
+
+@pytest.mark.parametrize("first_ends", ["before", "after"])
+async def test_an_opening_that_is_refused_takes_no_owner_from_one_that_is_not(
+    first_ends: str, names: Path
+) -> None:
+    """Both are under way at once, and are answered in either order."""
+    stream, writer = AdminsStream(names, "client/bob"), Writer(7)
+    with stream.appending() as inlet:
+        first, second = stream.open(inlet, writer), stream.open(inlet, writer)
+        if first_ends == "before":
+            stream.bookie.ack(first)
+            stream.bookie.refuse(second)
+        else:
+            stream.bookie.refuse(second)
+            stream.bookie.ack(first)
+        assert await stream.appended(inlet, writer) == REFUSED
+    assert stream.bookie.taken == [first, second]
+
+
+async def test_the_owner_of_an_opening_that_opened_nothing_is_not_the_next_ledger_s(
+    names: Path,
+) -> None:
+    """The ledger was forgotten, or its opening refused; then the id is used again by nobody."""
+    stream, writer = AdminsStream(names, "client/bob"), Writer(7)
+    with stream.appending() as inlet:
+        stream.bookie.ack(stream.open(inlet, writer))
+        assert await stream.appended(inlet, writer) == REFUSED
+        under_way = stream.open(inlet, writer)
+        stream.host.forgotten(writer.ledger_id)
+        stream.bookie.ack(under_way)
+        assert await stream.appended(inlet, writer) == NOT_OPEN
+        stream.bookie.refuse(stream.open(inlet, writer))
+        assert await stream.appended(inlet, writer) == NOT_OPEN
+        stream.bookie.owner_of_all = ""
+        stream.bookie.ack(stream.open(inlet, writer))
+        assert await stream.appended(inlet, writer) is None
+
+
+async def test_a_stream_remembers_owners_of_the_ledgers_alone_that_it_has_open(
+    names: Path,
+) -> None:
+    stream = AdminsStream(names, "client/bob", HostLimits(open_ledgers_max=2))
+    with stream.appending() as inlet:
+        for number in range(5):
+            stream.bookie.ack(stream.open(inlet, Writer(number)))
+        assert isinstance(inlet, serving._AppendStream)
+        assert set(inlet._owned._by_ledger) == set(inlet._opened) == {3, 4}
+        stream.bookie.refuse(stream.open(inlet, Writer(5)))
+        under_way = stream.open(inlet, Writer(6))
+        stream.host.forgotten(LedgerId(6))
+        stream.bookie.ack(under_way)
+        assert not inlet._owned._found
+        assert await stream.appended(inlet, Writer(3)) == REFUSED
+        assert await stream.appended(inlet, Writer(2)) == NOT_OPEN

@@ -4,6 +4,7 @@ The bookie knows, or reads it in the metadata store. A caller that may work on l
 not held up by that question: its guard gives no judge.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -35,22 +36,30 @@ async def check(
 
 
 class OwnedLedgers:
-    """The owners of the ledgers that one Append stream has open, where they matter."""
+    """The owners of the ledgers that one Append stream has open, where they matter.
 
-    __slots__ = ("_by_ledger", "_guard")
+    An opening brings the owner, and the ledger has it once the opening is acknowledged: another
+    opening of the same ledger that is refused takes nothing away.
+    """
 
-    def __init__(self, guard: Guard) -> None:
+    __slots__ = ("_by_ledger", "_found", "_guard", "_opening")
+
+    def __init__(self, guard: Guard, opening: Mapping[int, LedgerId]) -> None:
+        """``opening`` has the stream's openings without an answer; the stream keeps it."""
         self._guard = guard
+        self._opening = opening
+        #: The owners that these openings have brought: number to owner.
+        self._found: dict[int, str] = {}
         self._by_ledger: dict[LedgerId, str] = {}
 
     def __len__(self) -> int:
         return len(self._by_ledger)
 
-    def judge(self, ledger_id: LedgerId) -> errors.OwnerJudge | None:
+    def judge(self, number: int, ledger_id: LedgerId) -> errors.OwnerJudge | None:
         """Give what decides about an opening; None: no owner matters for this stream."""
         guard = self._guard
         asks = any(guard.judge(each, ledger_id) is not None for each in _WRITES)
-        return partial(self._opening, ledger_id) if asks else None
+        return partial(self._decided, number, ledger_id) if asks else None
 
     def refusal(self, operation: Operation, ledger_id: LedgerId) -> errors.ProtocolError | None:
         """Give the error for a write to an open ledger; None: do it."""
@@ -58,14 +67,25 @@ class OwnedLedgers:
             return None
         return self._guard.owner_refusal(operation, ledger_id, owner)
 
+    def opened(self, number: int, ledger_id: LedgerId) -> None:
+        """The ledger is open from now on, and has the owner that this opening has brought."""
+        if (owner := self._found.pop(number, None)) is not None:
+            self._by_ledger[ledger_id] = owner
+        elif self._by_ledger:
+            self._by_ledger.pop(ledger_id, None)
+
+    def not_opened(self, number: int) -> None:
+        """Forget an opening that opens nothing."""
+        self._found.pop(number, None)
+
     def forget(self, ledger_id: LedgerId) -> None:
         """Forget a ledger that is not open any more."""
         self._by_ledger.pop(ledger_id, None)
 
-    def _opening(
-        self, ledger_id: LedgerId, found: str | errors.ProtocolError
+    def _decided(
+        self, number: int, ledger_id: LedgerId, found: str | errors.ProtocolError
     ) -> errors.ProtocolError | None:
         refusal = self._guard.owner_refusal(Operation.OPEN, ledger_id, found)
-        if refusal is None and found and isinstance(found, str):
-            self._by_ledger[ledger_id] = found
+        if refusal is None and found and isinstance(found, str) and number in self._opening:
+            self._found[number] = found
         return refusal

@@ -245,7 +245,6 @@ class _AppendStream:
         self._guard = guard
         self._outlet = outlet
         self._session = session
-        self._owned = OwnedLedgers(guard)
         self._is_over = False
         #: Nothing is handed over: there is no room.
         self._is_held = False
@@ -258,6 +257,7 @@ class _AppendStream:
         self._opened: OrderedDict[LedgerId, None] = OrderedDict()
         #: Openings without an answer: number to ledger.
         self._opening: dict[int, LedgerId] = {}
+        self._owned = OwnedLedgers(guard, self._opening)
         self._last_number = -1
         #: Requests that the bookie has and has not answered: number to bytes.
         self._waiting: dict[int, int] = {}
@@ -278,7 +278,7 @@ class _AppendStream:
         for number in numbers:
             self._release(number)
             if self._opening and (ledger_id := self._opening.pop(number, None)) is not None:
-                self._open(ledger_id)
+                self._open(number, ledger_id)
         self._acked.extend(numbers)
         self._answer()
 
@@ -286,10 +286,9 @@ class _AppendStream:
         if self._is_over:
             return
         self._release(number)
-        if (ledger_id := self._opening.pop(number, None)) is not None:
+        if self._opening.pop(number, None) is not None:
             self._session.heard(error)
-            if ledger_id not in self._opened:
-                self._owned.forget(ledger_id)
+            self._owned.not_opened(number)
         self._refuse(number, error)
 
     def forgotten(self, ledger_id: LedgerId) -> None:
@@ -298,6 +297,7 @@ class _AppendStream:
         # These openings were decided before, so they open nothing when they are acknowledged.
         for number in [each for each, opens in self._opening.items() if opens == ledger_id]:
             del self._opening[number]
+            self._owned.not_opened(number)
 
     def taken(self, message: bytes | bytearray) -> None:
         items = packing.items(message, self._wire_version)
@@ -327,7 +327,8 @@ class _AppendStream:
             self._outlet.put(carriers.build(items, self._wire_version))
         self._look_for_room()
 
-    def _open(self, ledger_id: LedgerId) -> None:
+    def _open(self, number: int, ledger_id: LedgerId) -> None:
+        self._owned.opened(number, ledger_id)
         self._opened[ledger_id] = None
         self._opened.move_to_end(ledger_id)
         if len(self._opened) > self._limits.open_ledgers_max:
@@ -357,7 +358,7 @@ class _AppendStream:
         if isinstance(item, carriers.Open):
             self._opening[item.number] = ledger_id
             item = self._session.of_opening(item)
-            if (judge := self._owned.judge(ledger_id)) is not None:
+            if (judge := self._owned.judge(item.number, ledger_id)) is not None:
                 item = dataclasses.replace(item, judge=judge)
         elif ledger_id in self._opened:
             self._opened.move_to_end(ledger_id)
