@@ -196,10 +196,10 @@ async def test_reads_of_a_ledger_of_another_follow_the_rule(
         for operation in looks:
             assert (await refusal(over, operation) is not None) is (rule is OwnerRule.ON)
         counted = served.access.figures.of_owners
-        warned = served.access.figures.warned
+        counted_as_roles = served.access.figures.counts
     outcome = {OwnerRule.WARN: "warned", OwnerRule.ON: "refused"}.get(rule)
     assert dict(counted) == (
         {} if outcome is None else {(each.value, "client", outcome): 1 for each in looks}
     )
-    assert warned == (len(looks) if rule is OwnerRule.WARN else 0)
+    assert not counted_as_roles
     assert (bookie.reached & set(looks) == set(looks)) is (rule is not OwnerRule.ON)

@@ -49,16 +49,6 @@ class AccessFigures:
     #: The same, of requests for ledgers of other owners.
     of_owners: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
-    @property
-    def warned(self) -> int:
-        """The requests since the start that a stricter setting would refuse."""
-        return sum(
-            count
-            for counted in (self.counts, self.of_owners)
-            for (_, _, outcome), count in counted.items()
-            if outcome == Verdict.WARNED.value
-        )
-
     def families(self, enforcement: Enforcement, owners: OwnerRule) -> list[Family]:
         """Give the metrics."""
         return [
