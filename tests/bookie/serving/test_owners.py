@@ -174,7 +174,12 @@ async def test_a_caller_whose_owner_does_not_matter_causes_no_read_of_it() -> No
         assert counted.asked == []
 
 
-async def test_who_asks_for_deleted_ledgers_that_are_here_slows_nobody_down() -> None:
+@pytest.mark.parametrize(
+    "asked", ["the deleted one that is here", "some that were never here, for a fence"]
+)
+async def test_who_asks_for_deleted_ledgers_slows_down_nobody_who_asks_for_what_is_here(
+    asked: str,
+) -> None:
     files, server = MemoryFileSystem(), MemoryServer()
     gone, others = LedgerId(LEDGER + 1), [LedgerId(LEDGER + n) for n in (2, 3, 4)]
     async with world(files, server) as there:
@@ -183,18 +188,20 @@ async def test_who_asks_for_deleted_ledgers_that_are_here_slows_nobody_down() ->
             await opened(there, Judging(), each)
         await ledgers.delete(there.cluster, gone, DELETER)
     async with world(files, server) as there:
-        for _ in range(3):
+        for number in range(3):
+            is_fence = asked != "the deleted one that is here"
+            one = LedgerId(LEDGER + 90 + number) if is_fence else gone
             with pytest.raises(errors.LedgerDeleted):
-                await there.bookie.owner(gone, also_unknown=False)
+                await there.bookie.owner(one, also_unknown=is_fence)
         counted = Counted(there)
         counted.gate.clear()
         async with asyncio.TaskGroup() as tasks:
-            asked = [
+            found = [
                 tasks.create_task(there.bookie.owner(each, also_unknown=False)) for each in others
             ]
             await until(lambda: counted.under_way == len(others))  # a stranger's come one by one
             counted.gate.set()
-        assert [task.result() for task in asked] == [OWNER] * len(others)
+        assert [task.result() for task in found] == [OWNER] * len(others)
 
 
 async def test_what_is_forgotten_takes_its_owner_with_it() -> None:
