@@ -1,6 +1,7 @@
 """A local cluster's certificates are of one authority whose key nobody has, and are kept."""
 
 import itertools
+import os
 import shutil
 import ssl
 import stat
@@ -140,6 +141,19 @@ def test_one_that_cannot_be_used_is_named_and_never_passed_over(
     assert "no bookie was asked" in str(refused.value)
     assert not refused.value.retryable
     assert not refused.value.maybe_applied
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user for a moment")
+def test_where_another_user_may_not_look_nobody_takes_it_for_no_certificate(made: Path) -> None:
+    address = f"sqlite://{made.parent}/meta.db"
+    made.chmod(0o700)
+    made.parent.chmod(0o755)
+    os.setresuid(65_534, 65_534, 0)
+    try:
+        with pytest.raises(errors.UnusableCertificate, match="Permission denied"):
+            beside_store.found(address, beside_store.CLIENT)
+    finally:
+        os.setresuid(0, 0, 0)
 
 
 @pytest.mark.parametrize("tls", [True, False])

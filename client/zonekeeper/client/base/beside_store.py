@@ -28,20 +28,20 @@ CLIENT: Final = "client"
 def found(address: str, name: str) -> TlsFiles | None:
     """Give the files of this name beside the store at an address; None: there are none.
 
-    Raises ``UnusableCertificate`` if they are there, and cannot be read.
+    Raises ``UnusableCertificate`` if they are there and cannot be read, or may be there.
     """
     parsed = uri.parse(address)
     if not isinstance(parsed, uri.SqliteAddress):
         return None
     place = parsed.path.parent / FOLDER / name
-    if not place.is_dir():
-        return None
     files = files_in(place)
     try:
+        if not place.is_dir():
+            return None
         tls.check_files(files)
     except (OSError, ValueError) as error:
         raise errors.UnusableCertificate(
-            f"{place} has the certificate for this cluster, and it cannot be used: {error}; call "
+            f"{place} is for a certificate of this cluster, and cannot be used: {error}; call "
             "`zonekeeper local up` as the user whose cluster it is, or name other TLS files; "
             "no bookie was asked"
         ) from error
