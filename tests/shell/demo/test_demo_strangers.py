@@ -4,14 +4,17 @@ The bookies serve both transports on real sockets, with the certificates of a lo
 without, and each of them holds callers to their roles.
 """
 
+import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.client.lab import policy
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
+from zonekeeper.client.api.client import connect
 from zonekeeper.client.base import beside_store
 from zonekeeper.metadata.bookies import cookie_store, registration
 from zonekeeper.metadata.cluster import cluster as clusters
@@ -21,9 +24,13 @@ from zonekeeper.metadata.formats import cookies, service_info
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import BookieId, UpgradeDomain
 from zonekeeper.placement.base.locations import Location
-from zonekeeper.shell.demo import demo_strangers
+from zonekeeper.shell.demo import demo, demo_strangers
+from zonekeeper.shell.demo.demo_screen import LineScreen
+from zonekeeper.shell.demo.demo_story import DemoPace
 from zonekeeper.shell.demo.demo_strangers import PlainTries
-from zonekeeper.shell.local import local_certificates, local_shape
+from zonekeeper.shell.local import local_certificates, local_looking, local_shape
+from zonekeeper.shell.local.local_cluster import LocalCluster
+from zonekeeper.shell.local.local_folder import Folder, LocalError
 from zonekeeper.shell.local.local_shape import Shape
 from zonekeeper.shell.reaching import reaching
 from zonekeeper.wire.formats import bookie_names
@@ -79,10 +86,11 @@ async def served(
         await lane.stop(0)
 
 
-async def tried(
+@asynccontextmanager
+async def serving(
     folder: Path, spoilt: Mapping[BookieId, tuple[bool, bool]], gone: BookieId | None = None
-) -> PlainTries:
-    """Try plain text at three bookies; a spoilt one has TLS on gRPC, on its lane, or on neither."""
+) -> AsyncIterator[Cluster]:
+    """Serve three bookies; a spoilt one has TLS on gRPC, on its lane, or on neither."""
     files = folder / beside_store.FOLDER
     names = local_certificates.wanted(SHAPE, INSTANCE)
     local_certificates.provide(files, names, wall_ms=reaching.wall_ms())
@@ -98,10 +106,18 @@ async def tried(
                 await opened.enter_async_context(served(cluster, bookie, ways))
                 if bookie == gone:
                     await opened.aclose()
-            mine = beside_store.files_in(files / beside_store.CLIENT)
-            return await demo_strangers.tries(cluster, BOOKIES, mine)
+            yield cluster
     finally:
         await store.close()
+
+
+async def tried(
+    folder: Path, spoilt: Mapping[BookieId, tuple[bool, bool]], gone: BookieId | None = None
+) -> PlainTries:
+    """Try plain text at these bookies."""
+    async with serving(folder, spoilt, gone) as cluster:
+        mine = beside_store.files_in(folder / beside_store.FOLDER / beside_store.CLIENT)
+        return await demo_strangers.tries(cluster, BOOKIES, mine)
 
 
 async def test_each_bookie_is_tried_both_ways_and_none_takes_plain_text(tmp_path: Path) -> None:
@@ -127,3 +143,33 @@ async def test_an_answer_in_plain_text_is_an_accepted_connection_even_if_it_is_a
 ) -> None:
     """A caller without a role is refused everything, over a connection that was accepted."""
     assert await tried(tmp_path, spoilt) == PlainTries(ways=6, tried=6, accepted=accepted)
+
+
+@pytest.mark.parametrize("spoilt", BOOKIES)
+async def test_the_demonstration_tries_all_of_its_bookies_and_says_so(
+    tmp_path: Path, spoilt: BookieId, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Folder(tmp_path)
+    state = folder.make(SHAPE, None)
+    screen = LineScreen(Console(soft_wrap=True), lambda: 0.0)
+    async with (
+        serving(tmp_path, {spoilt: (True, False)}),
+        connect(folder.address(state)) as client,
+    ):
+        status = await local_looking.look(folder, state)
+        play = demo._Play(LocalCluster(tmp_path), screen, DemoPace(), tls=True)
+        assert await play._tried(client, status) == PlainTries(ways=6, tried=6, accepted=1)
+    said = "6 of 6 ways to 3 bookies were tried in plain text, and 1 accepted"
+    assert said in capsys.readouterr().out
+
+
+async def test_without_certificates_the_demonstration_ends(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    state = folder.make(SHAPE, None)
+    screen = LineScreen(Console(), lambda: 0.0)
+    async with serving(tmp_path, {}), connect(folder.address(state)) as client:
+        status = await local_looking.look(folder, state)
+        shutil.rmtree(folder.certificates)
+        play = demo._Play(LocalCluster(tmp_path), screen, DemoPace(), tls=True)
+        with pytest.raises(LocalError, match=r"certificates .* are gone"):
+            await play._tried(client, status)

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.shell.local_world import LocalWorld
 from zonekeeper.client.api.client import connect
 from zonekeeper.client.base import beside_store, errors
 from zonekeeper.client.base.config import ClientConfig
+from zonekeeper.metadata.commands import exits
 from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.shell.local import local_certificates, local_state
@@ -262,6 +264,24 @@ def test_a_new_cluster_has_tls_unless_plain_text_is_asked_for() -> None:
     assert Shape().tls
     assert "--tls" in str(Shape())
     assert "--plaintext" in str(Shape(tls=False))
+
+
+@pytest.mark.parametrize(
+    ("tls", "option", "had"), [(True, "--plaintext", "--tls"), (False, "--tls", "--plaintext")]
+)
+def test_a_cluster_stays_as_it_was_made(
+    tmp_path: Path, *, tls: bool, option: str, had: str
+) -> None:
+    """The other choice is refused, whether there were no certificates or there are some."""
+    folder = Folder(tmp_path)
+    folder.make(Shape(tls=tls), None)
+    before = read_all(tmp_path)
+    refused = LocalWorld(tmp_path).call("up", option)
+    assert refused.exit_code == exits.REFUSED
+    assert f"has --zones 3 --bookies-per-zone 3 --upgrade-domains 3 --autorecovery 2 {had} " in (
+        refused.output
+    )
+    assert read_all(tmp_path) == before
 
 
 @pytest.mark.parametrize("zookeeper", [False, True])

@@ -107,7 +107,7 @@ class _Play:
         found = await demo_strangers.tries(client.cluster, bookies, files)
         self._screen.happened(
             f"{found.tried} of {found.ways} ways to {len(bookies)} bookies were tried in plain "
-            f"text: {found.accepted} were accepted"
+            f"text, and {found.accepted} accepted"
         )
         return found
 
