@@ -89,6 +89,9 @@ def test_tls_is_claimed_with_what_was_tried_and_never_of_a_cluster_in_plain_text
     )
     assert (said, True) in GOOD.promises
     assert GOOD.plain()["plainText"] == {"ways": 18, "tried": 18, "accepted": 0}
+    leaky = dataclasses.replace(GOOD, plain_tries=PlainTries(ways=18, tried=17, accepted=2))
+    counts = "17 of 18 ways to them were tried in plain text, and 2 accepted"
+    assert [holds for text, holds in leaky.promises if text.endswith(counts)] == [False]
     plain = dataclasses.replace(GOOD, plain_tries=None)
     assert plain.kept
     assert plain.plain()["plainText"] is None
