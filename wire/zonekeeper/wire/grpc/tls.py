@@ -43,7 +43,8 @@ CLIENT_SETTINGS: Final = (
     Setting(
         name="tls-authority",
         shown_as="FILE",
-        help="PEM of the authority whose bookies are trusted; without it nothing is encrypted.",
+        help="PEM of the authority whose bookies are trusted. Without it nothing is encrypted, "
+        "unless a command or a job finds the certificate of a local cluster.",
     ),
     Setting(
         name="tls-certificate", shown_as="FILE", help="PEM of the certificate to show to bookies."
