@@ -168,6 +168,9 @@ class ByHandBookie(ReferenceBookie):
         super().__init__(BookieId("rack-a-0"), Disk())
         self.owner_of_all = owner
         self.replies: service.Replies | None = None
+        #: Set: judges wait in ``late``, as while metadata is read.
+        self.reads_metadata = False
+        self.late: list[errors.OwnerJudge] = []
         #: The numbers of what may be answered with an ack.
         self.taken: list[int] = []
 
@@ -175,6 +178,9 @@ class ByHandBookie(ReferenceBookie):
         self.replies = replies
         for item in items:
             if isinstance(item, carriers.Open) and item.judge is not None:
+                if self.reads_metadata:
+                    self.late.append(item.judge)
+                    continue
                 refusal = item.judge(self.owner_of_all)
                 if refusal is not None:
                     replies.refused(item.number, refusal)
@@ -284,6 +290,16 @@ async def test_the_owner_of_an_opening_that_opened_nothing_is_not_the_next_ledge
         assert await stream.appended(inlet, writer) is None
 
 
+async def test_the_last_opening_says_whose_a_ledger_is(names: Path) -> None:
+    """A bookie that was read again may know another ledger under the id."""
+    stream, writer = AdminsStream(names, ""), Writer(7)
+    with stream.appending() as inlet:
+        for owner, code in (("", None), ("client/bob", REFUSED), ("", None)):
+            stream.bookie.owner_of_all = owner
+            stream.bookie.ack(stream.open(inlet, writer))
+            assert await stream.appended(inlet, writer) == code
+
+
 async def test_a_stream_remembers_owners_of_the_ledgers_alone_that_it_has_open(
     names: Path,
 ) -> None:
@@ -296,6 +312,12 @@ async def test_a_stream_remembers_owners_of_the_ledgers_alone_that_it_has_open(
         stream.bookie.refuse(stream.open(inlet, Writer(5)))
         under_way = stream.open(inlet, Writer(6))
         stream.host.forgotten(LedgerId(6))
+        stream.bookie.ack(under_way)
+        stream.bookie.reads_metadata = True
+        under_way = stream.open(inlet, Writer(6))
+        stream.host.forgotten(LedgerId(6))
+        (judge,) = stream.bookie.late
+        assert judge("client/bob") is None, "an admin may open it"
         stream.bookie.ack(under_way)
         assert not inlet._owned._found
         assert await stream.appended(inlet, Writer(3)) == REFUSED
