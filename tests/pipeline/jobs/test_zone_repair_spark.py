@@ -102,7 +102,13 @@ def test_a_killed_zone_is_repaired_once_though_a_worker_dies_and_nothing_moves_w
         assert told.err.startswith("Error: nothing was read or copied, because repair is held: ")
         assert "zone c is held" in told.err
         with pytest.raises(Exception, match="zone c is held"):
-            pipeline.zone_repair(spark, metadata=nine.address, **shown).collect()
+            pipeline.zone_repair(
+                spark,
+                metadata=nine.address,
+                tls_authority=shown["tls_authority"],
+                tls_certificate=shown["tls_certificate"],
+                tls_key=shown["tls_key"],
+            ).collect()
         assert kept.calls.do(lambda: lost_zone.bytes_at_bookies(cluster)) == moved
         assert kept.calls.do(lambda: lost_zone.versions(cluster, ids)) == versions
 
