@@ -6,11 +6,12 @@ import dataclasses
 import pytest
 
 from tests.bookie.hostile import until
-from tests.bookie.running import LEDGER, Outcomes, opening
+from tests.bookie.running import KEY, LEDGER, Outcomes, opening
 from tests.bookie.serving.collecting_world import DELETER, NEW
 from tests.bookie.serving.test_unknown_ledgers import TOKEN, World, world
 from zonekeeper.bookie.disk.memory_files import MemoryFileSystem
 from zonekeeper.bookie.ledgers import admission
+from zonekeeper.bookie.serving.measuring import MeasuredBookie, Measures
 from zonekeeper.metadata.formats.ledger_metadata import (
     OWNER_KEY,
     IllegalChangeError,
@@ -41,9 +42,11 @@ class Judging:
         return errors.NotPermitted("of another") if self.refuses else None
 
 
-async def opened(there: World, judge: Judging | None, ledger_id: LedgerId = LEDGER) -> None:
+async def opened(
+    there: World, judge: Judging | None, ledger_id: LedgerId = LEDGER, token: int = TOKEN
+) -> None:
     outcomes = Outcomes()
-    wanted = dataclasses.replace(opening(ledger_id=ledger_id), create_token=TOKEN)
+    wanted = dataclasses.replace(opening(ledger_id=ledger_id), create_token=token)
     item = carriers.Open(number=0, opening=wanted, judge=judge)
     there.bookie.append((item,), outcomes)
     if (refused := await outcomes.of(0)) is not None:
@@ -123,6 +126,43 @@ async def test_a_ledger_that_was_deleted_has_no_owner_any_more_and_no_next_ledge
         await ledgers.create(there.cluster, of_next, ledger_id=LEDGER)
         with pytest.raises(errors.LedgerDeleted, match="another ledger has this id"):
             await there.bookie.owner(LEDGER, also_unknown=False)
+
+
+@pytest.mark.parametrize("is_remembered", [True, False])
+async def test_an_id_that_is_used_again_finds_the_old_ledger_deleted_and_not_anothers(
+    *, is_remembered: bool
+) -> None:
+    """Else the bookie never heard that its ledger is gone, and kept it and refused the new one."""
+    files, server = MemoryFileSystem(), MemoryServer()
+    async with world(files, server) as there:
+        await ledgers.create(there.cluster, OWNED, ledger_id=LEDGER)
+        await opened(there, Judging())
+    async with world(files, server) as there:
+        if is_remembered:
+            assert await there.bookie.owner(LEDGER, also_unknown=False) == OWNER
+        await ledgers.delete(there.cluster, LEDGER, DELETER)
+        of_next = dataclasses.replace(
+            NEW, create_token=TOKEN + 1, custom=((OWNER_KEY, b"client/next"),)
+        )
+        await ledgers.create(there.cluster, of_next, ledger_id=LEDGER)
+        storage, judge = there.bookie._storage, Judging(refuses=True)
+        with pytest.raises(errors.LedgerDeleted, match="another ledger has this id here"):
+            await opened(there, judge, token=TOKEN + 1)
+        assert judge.told == []
+        assert storage.take_disputed() == {LEDGER: TOKEN}
+
+        served = MeasuredBookie(there.bookie, Measures())  # as in a bookie's process
+        assert await served.owner(LEDGER, also_unknown=True, create_token=TOKEN + 1) == ""
+        with pytest.raises(errors.LedgerDeleted, match="another ledger has this id here"):
+            await there.bookie.fence(LEDGER, KEY, TOKEN + 1)
+        assert storage.take_disputed() == {LEDGER: TOKEN}
+        if is_remembered:
+            for token in (0, TOKEN):
+                found = await there.bookie.owner(LEDGER, also_unknown=True, create_token=token)
+                assert found == OWNER
+            looked = await there.bookie.owner(LEDGER, also_unknown=False, create_token=TOKEN + 1)
+            assert looked == OWNER, "what only looks is answered here, so the owner counts"
+        assert storage.take_disputed() == {}
 
 
 class Counted:

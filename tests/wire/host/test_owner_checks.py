@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.wire.host.test_serving import ByHand
 from tests.wire.link.reference_bookie import Disk, Ledger, ReferenceBookie
 from tests.wire.link.worlds import KEY, Writer
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
-from zonekeeper.wire.contract import service
+from zonekeeper.wire.contract import messages, service
 from zonekeeper.wire.contract.inlets import Inlet
 from zonekeeper.wire.contract.service import TailUpdate
 from zonekeeper.wire.formats import carriers, errors
@@ -159,6 +160,46 @@ async def test_a_fence_of_anothers_ledger_is_told_once_and_a_warning_once_a_conn
     assert told(caplog).count(("fence", "done")) == (3 if rule is OwnerRule.WARN else 0)
     assert len(told(caplog)) == lines + (3 if rule is OwnerRule.WARN else 0)
     assert rights.figures.of_owners == {("fence", "client", outcome): 3}
+
+
+class AskedBookie(ReferenceBookie):
+    """A bookie that notes for which ledgers it was asked for the owner."""
+
+    def __init__(self) -> None:
+        super().__init__(BookieId("rack-a-0"), Disk())
+        self.disk.ledgers[LEDGER] = Ledger(KEY)
+        self.asked: list[tuple[bool, int]] = []
+
+    async def owner(self, ledger_id: LedgerId, *, also_unknown: bool, create_token: int = 0) -> str:
+        self.asked.append((also_unknown, create_token))
+        return await super().owner(ledger_id, also_unknown=also_unknown)
+
+
+async def test_the_bookie_hears_which_ledger_a_fence_means(names: Path) -> None:
+    """By its create token, on both ways to fence; so an id that is used again is no old ledger."""
+    rights, bookie = access(names), AskedBookie()
+    host, guard = Host(bookie, access=rights), rights.guard(ALICE, "h:1")
+    asked = messages.FenceCall(ledger_id=LEDGER, master_key=KEY, create_token=41)
+    await methods.FENCE.serve_bytes(host, guard, methods.FENCE.request.encode(asked))
+    assert bookie.asked == [(True, 41)]
+    pipe = ByHand()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(host.serve_reads(pipe, guard=guard))
+        await pipe.answers()
+        for number, key in enumerate((KEY, None)):
+            read = carriers.Read(
+                number=number,
+                ledger_id=LEDGER,
+                first=EntryId(0),
+                last=EntryId(0),
+                max_bytes=1,
+                fence_key=key,
+                create_token=42,
+            )
+            pipe.put(read)
+            await pipe.answers()
+        pipe.coming.put_nowait(None)
+    assert bookie.asked[1:] == [(True, 42), (False, 42)]
 
 
 class ByHandBookie(ReferenceBookie):

@@ -69,7 +69,12 @@ class Openings:
         self, event: admission.OpenWanted, answer: ItemAnswer, judge: errors.OwnerJudge | None
     ) -> None:
         """Decide an opening, once its judge has heard whose the ledger is."""
-        ledger_id = event.opening.ledger_id
+        ledger_id, token = event.opening.ledger_id, event.opening.create_token
+        if admission.is_other(self._memory.find(ledger_id).admitted, token):
+            # Another ledger is here. The opening is refused for that, whoever owns the one that is
+            # here, and the collector hears that this one was perhaps deleted.
+            self._change(ledger_id, event, answer)
+            return
         found: str | errors.ProtocolError | None
         try:
             found = vouching.owner_of(self._memory.find(ledger_id), event.standing)

@@ -276,8 +276,10 @@ class BookieServer:
 
     # ── ledger state ──
 
-    async def owner(self, ledger_id: LedgerId, *, also_unknown: bool) -> str:
+    async def owner(self, ledger_id: LedgerId, *, also_unknown: bool, create_token: int = 0) -> str:
         """Give the principal that a ledger belongs to; "": it has no owner."""
+        if also_unknown and admission.is_other(self._ledger(ledger_id).admitted, create_token):
+            return ""  # the fence that follows at once is refused, and disputes the ledger
         peer = self._fencing if also_unknown else self._openings
         return await self._openings.owner(ledger_id, peer, also_unknown=also_unknown)
 

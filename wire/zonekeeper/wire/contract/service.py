@@ -168,12 +168,14 @@ class BookieService(Protocol):
         """See ``BookieInfo.boot_epoch``."""
         ...
 
-    async def owner(self, ledger_id: LedgerId, *, also_unknown: bool) -> str:
+    async def owner(self, ledger_id: LedgerId, *, also_unknown: bool, create_token: int = 0) -> str:
         """Give the principal that a ledger belongs to; "": it has no owner.
 
         What is not known here is read in the metadata store; raises MetadataAway or LedgerDeleted.
         Of a ledger of which nothing is here there is nothing to protect, and the answer is "",
-        unless ``also_unknown``: the request that follows would leave something here.
+        unless ``also_unknown``: the request that follows, a fence, would leave something here. If
+        that means another ledger under this id (``create_token``), the answer is "", too: the fence
+        is refused by that, and by it the bookie learns that its own ledger was perhaps deleted.
         """
         ...
 

@@ -21,14 +21,23 @@ _WRITES: Final = (Operation.OPEN, Operation.APPEND)
 
 
 async def check(
-    bookie: service.BookieService, guard: Guard, operation: Operation, ledger_id: LedgerId
+    bookie: service.BookieService,
+    guard: Guard,
+    operation: Operation,
+    ledger_id: LedgerId,
+    create_token: int = 0,
 ) -> None:
-    """Raise NotPermitted for a ledger of another owner, or why the owner is not known."""
+    """Raise NotPermitted for a ledger of another owner, or why the owner is not known.
+
+    ``create_token`` is that of the ledger which the request means; 0: it does not say.
+    """
     if (judge := guard.judge(operation, ledger_id)) is None:
         return
     found: str | errors.ProtocolError
     try:
-        found = await bookie.owner(ledger_id, also_unknown=operation in _LEAVES_TRACES)
+        found = await bookie.owner(
+            ledger_id, also_unknown=operation in _LEAVES_TRACES, create_token=create_token
+        )
     except errors.ProtocolError as error:
         found = error
     if (refusal := judge(found)) is not None:

@@ -104,7 +104,9 @@ class ReadStream:
         try:
             operation = operations.of_item(read)
             with self._guard.asked(operation, read.ledger_id):
-                await owning.check(self._bookie, self._guard, operation, read.ledger_id)
+                await owning.check(
+                    self._bookie, self._guard, operation, read.ledger_id, read.create_token
+                )
                 reply = await self._bookie.read(
                     service.ReadRequest(
                         ledger_id=read.ledger_id,

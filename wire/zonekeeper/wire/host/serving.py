@@ -217,9 +217,11 @@ class Host:
         finally:
             self._tails -= 1
 
-    async def check_owner(self, guard: Guard, operation: Operation, ledger_id: LedgerId) -> None:
+    async def check_owner(
+        self, guard: Guard, operation: Operation, ledger_id: LedgerId, create_token: int = 0
+    ) -> None:
         """Raise NotPermitted for a ledger of another owner, or why the owner is not known."""
-        await owning.check(self.bookie, guard, operation, ledger_id)
+        await owning.check(self.bookie, guard, operation, ledger_id, create_token)
 
     def _nobody(self) -> Guard:
         return self.access.guard(None, "a peer without TLS")
