@@ -264,9 +264,15 @@ class OpenOutlet:
 class AdminsStream:
     """A stream of an admin, who may open ledgers of all, and appends to none of another."""
 
-    def __init__(self, names: Path, owner: str, limits: HostLimits | None = None) -> None:
+    def __init__(
+        self,
+        names: Path,
+        owner: str,
+        limits: HostLimits | None = None,
+        rule: OwnerRule = OwnerRule.ON,
+    ) -> None:
         names.write_text("cn alice admin alice\n")
-        self.rights = access(names)
+        self.rights = access(names, rule)
         self.bookie, self.outlet = ByHandBookie(owner), OpenOutlet()
         self.host = Host(self.bookie, limits or HostLimits(), access=self.rights)
         self.next = 0
@@ -331,6 +337,40 @@ async def test_the_owner_of_an_opening_that_opened_nothing_is_not_the_next_ledge
         assert await stream.appended(inlet, writer) is None
 
 
+@pytest.mark.parametrize("is_acked", [True, False], ids=["open", "under way"])
+async def test_what_another_caller_opened_must_be_opened_again(
+    names: Path, *, is_acked: bool
+) -> None:
+    """Autorecovery opens ledgers of all, and was asked for no owner; as a client it is asked."""
+    stream, writer = AdminsStream(names, "client/bob"), Writer(7)
+    renamed(names, "cn alice autorecovery alice\n", stream.rights)
+    with stream.appending() as inlet:
+        opening = stream.open(inlet, writer)
+        if is_acked:
+            stream.bookie.ack(opening)
+        renamed(names, "cn alice client alice\n", stream.rights)
+        assert await stream.appended(inlet, writer) == NOT_OPEN
+        if not is_acked:
+            stream.bookie.ack(opening)
+            assert await stream.appended(inlet, writer) == NOT_OPEN
+        assert await stream.outlet.refused(stream.open(inlet, writer)) == REFUSED
+
+
+@pytest.mark.parametrize("rule", [OwnerRule.ON, OwnerRule.OFF])
+async def test_a_map_that_changes_nothing_for_a_caller_closes_no_ledger(
+    names: Path, rule: OwnerRule
+) -> None:
+    """Nor does one where no owner matters."""
+    stream, writer = AdminsStream(names, "", rule=rule), Writer(7)
+    with stream.appending() as inlet:
+        stream.bookie.ack(stream.open(inlet, writer))
+        renamed(names, "cn alice admin alice\ncn carol client carol\n", stream.rights)
+        assert await stream.appended(inlet, writer) is None
+        renamed(names, "cn alice admin alice-2\n", stream.rights)
+        closed = NOT_OPEN if rule is OwnerRule.ON else None
+        assert await stream.appended(inlet, writer) == closed
+
+
 async def test_the_last_opening_says_whose_a_ledger_is(names: Path) -> None:
     """A bookie that was read again may know another ledger under the id."""
     stream, writer = AdminsStream(names, ""), Writer(7)
@@ -363,3 +403,10 @@ async def test_a_stream_remembers_owners_of_the_ledgers_alone_that_it_has_open(
         assert not inlet._owned._found
         assert await stream.appended(inlet, Writer(3)) == REFUSED
         assert await stream.appended(inlet, Writer(2)) == NOT_OPEN
+        stream.bookie.reads_metadata = False
+        stream.open(inlet, Writer(7))
+        assert inlet._owned._found
+        renamed(names, "cn alice admin alice-2\n", stream.rights)
+        assert await stream.appended(inlet, Writer(3)) == NOT_OPEN
+        assert not inlet._owned._by_ledger
+        assert not inlet._owned._found

@@ -173,6 +173,11 @@ class Guard:
             self._work_out()
         return self._caller
 
+    @property
+    def asks_for_owners(self) -> bool:
+        """Does it matter to anybody whose a ledger is?"""
+        return self._access.owners is not OwnerRule.OFF
+
     def refusal(
         self, operation: Operation, ledger_id: LedgerId | None = None
     ) -> errors.NotPermitted | None:

@@ -51,11 +51,12 @@ class OwnedLedgers:
     opening of the same ledger that is refused takes nothing away.
     """
 
-    __slots__ = ("_by_ledger", "_found", "_guard", "_opening")
+    __slots__ = ("_by_ledger", "_caller", "_found", "_guard", "_opening")
 
     def __init__(self, guard: Guard, opening: Mapping[int, LedgerId]) -> None:
         """``opening`` has the stream's openings without an answer; the stream keeps it."""
         self._guard = guard
+        self._caller = guard.caller
         self._opening = opening
         #: The owners that these openings have brought: number to owner.
         self._found: dict[int, str] = {}
@@ -63,6 +64,18 @@ class OwnedLedgers:
 
     def __len__(self) -> int:
         return len(self._by_ledger)
+
+    def is_another_caller_s(self) -> bool:
+        """Is the caller another one since this was asked, and does it matter whose a ledger is?
+
+        Then all ledgers must be opened again. What was opened by a caller that may work on ledgers
+        of others says nothing of a caller that may not.
+        """
+        caller, before = self._guard.caller, self._caller
+        if caller is before:
+            return False
+        self._caller = caller
+        return caller != before and self._guard.asks_for_owners
 
     def judge(self, number: int, ledger_id: LedgerId) -> errors.OwnerJudge | None:
         """Give what decides about an opening; None: no owner matters for this stream."""
@@ -90,6 +103,11 @@ class OwnedLedgers:
     def forget(self, ledger_id: LedgerId) -> None:
         """Forget a ledger that is not open any more."""
         self._by_ledger.pop(ledger_id, None)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._found.clear()
+        self._by_ledger.clear()
 
     def _decided(
         self, number: int, ledger_id: LedgerId, found: str | errors.ProtocolError

@@ -296,13 +296,17 @@ class _AppendStream:
     def forgotten(self, ledger_id: LedgerId) -> None:
         self._opened.pop(ledger_id, None)
         self._owned.forget(ledger_id)
-        # These openings were decided before, so they open nothing when they are acknowledged.
+        # Openings that were decided before open nothing when they are acknowledged.
         for number in [each for each, opens in self._opening.items() if opens == ledger_id]:
             del self._opening[number]
             self._owned.not_opened(number)
 
     def taken(self, message: bytes | bytearray) -> None:
         items = packing.items(message, self._wire_version)
+        if self._owned.is_another_caller_s():
+            self._opened.clear()
+            self._opening.clear()  # what was decided for another caller opens nothing
+            self._owned.clear()
         openings_before = len(self._opening)
         admitted = [self._admit(item) for item in items]
         accepted = [item for item in admitted if item is not None]
