@@ -3,8 +3,14 @@
 import asyncio
 import http.client
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+)
 
 import pytest
 
@@ -40,6 +46,36 @@ REACHED = [
 ]
 
 
+@contextmanager
+def port_for(hosts: set[str]) -> Iterator[int]:
+    """Give a port that is free at these addresses, and at which nobody else listens at the other.
+
+    Of a port at both no other process has a part.
+    """
+    others = {"::1", "127.0.0.1"} - hosts
+    if not others:
+        yield 0
+        return
+    (other,) = others
+    with ExitStack() as held:
+        while True:
+            holder = held.enter_context(socket.socket(_family(other)))
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind((other, 0))  # and it never listens
+            port = int(holder.getsockname()[1])
+            try:
+                (free,) = hosts
+                socket.create_server((free, port), family=_family(free)).close()
+            except OSError:
+                continue  # somebody has it there
+            yield port
+            return
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
 async def reached(port: int) -> set[str]:
     """Give the addresses of this machine at which a port takes connections."""
     found = set()
@@ -56,17 +92,19 @@ async def reached(port: int) -> set[str]:
 @needs_ipv6
 @pytest.mark.parametrize(("host", "hosts"), REACHED)
 async def test_a_socket_is_reached_at_what_it_was_given(host: str, hosts: set[str]) -> None:
-    with closing(listening.opened(Address(host, 0))) as listener:
+    with port_for(hosts) as port, closing(listening.opened(Address(host, port))) as listener:
         assert await reached(listener.getsockname()[1]) == hosts
 
 
 @needs_ipv6
 @pytest.mark.parametrize(("host", "hosts"), REACHED)
 async def test_so_are_pages(host: str, hosts: set[str]) -> None:
-    async with looking.served({"/": lambda: Page("here")}, Address(host, 0)) as port:
-        assert await reached(port) == hosts
-        for one in hosts:
-            assert await asyncio.to_thread(page, one, port) == "here"
+    pages = {"/": lambda: Page("here")}
+    with port_for(hosts) as wanted:
+        async with looking.served(pages, Address(host, wanted)) as port:
+            assert await reached(port) == hosts
+            for one in hosts:
+                assert await asyncio.to_thread(page, one, port) == "here"
 
 
 @asynccontextmanager
@@ -98,8 +136,9 @@ async def test_so_are_both_ports_of_a_bookie(
 ) -> None:
     async with served(EVERYWHERE) as port:
         assert await reached(port) == {"::1", "127.0.0.1"}
-    async with served(Address("[::1]", 0)) as port:
-        assert await reached(port) == {"::1"}
+    with port_for({"::1"}) as wanted:
+        async with served(Address("[::1]", wanted)) as port:
+            assert await reached(port) == {"::1"}
 
 
 @needs_ipv6
