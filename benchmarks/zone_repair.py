@@ -222,7 +222,7 @@ def main() -> None:
     print(f"before: {accounting.conditions()}")
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
         local = LocalCluster(Path(folder) / "local")
-        asyncio.run(local.up({"bookies_per_zone": 3, "autorecovery": 0}))
+        asyncio.run(local.up({"bookies_per_zone": 3, "autorecovery": 0, "tls": False}))
         try:
             asyncio.run(measured(local, given))
         finally:

@@ -81,6 +81,11 @@ class Door:
     def boot_epoch(self) -> int:
         return self.bookie.boot_epoch
 
+    async def owner(self, ledger_id: LedgerId, *, also_unknown: bool, create_token: int = 0) -> str:
+        return await self.bookie.owner(
+            ledger_id, also_unknown=also_unknown, create_token=create_token
+        )
+
     def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
         openings = [item for item in items if isinstance(item, carriers.Open)]
         if openings:

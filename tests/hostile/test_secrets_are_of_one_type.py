@@ -8,8 +8,8 @@ import pytest
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.formats import ledger_format
 from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
-from zonekeeper.operator.certificates import pem, secret_data
-from zonekeeper.operator.certificates.renewing import Validity
+from zonekeeper.metadata.stores import credentials, uri
+from zonekeeper.operator.certificates import secret_data
 from zonekeeper.pipeline.base.connection_options import ConnectionOptions
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.hidden import Secret
@@ -18,6 +18,8 @@ from zonekeeper.shell.commands import ledger_options
 from zonekeeper.shell.logs.log_access import LogAccess
 from zonekeeper.wire.formats import digests
 from zonekeeper.wire.formats.digests import MasterKey
+from zonekeeper.wire.signing import pem
+from zonekeeper.wire.signing.values import Validity
 
 WORD = b"open sesame"
 A_DAY = Validity(not_before_ms=0, not_after_ms=86_400_000)
@@ -77,3 +79,16 @@ def test_private_keys_and_what_a_secret_of_kubernetes_holds() -> None:
     assert is_hidden(secret_data.value(item, "tls.key"))
     for spoilt in ({}, {"data": None}, {"data": {"tls.key": "!"}}):
         assert is_hidden(secret_data.value(spoilt, "tls.key"))
+
+
+def test_what_a_process_proves_to_zookeeper(tmp_path: Path) -> None:
+    file, own = tmp_path / "auth", tmp_path / "own"
+    file.write_bytes(b"bookie:" + WORD + b"\n" + b"before:" + WORD + b"\n")
+    address = uri.parse(f"zk://h:2181/ledgers?auth-file={file}&own-file={own}")
+    assert isinstance(address, uri.ZooKeeperAddress)
+    known = credentials.read(address)
+    assert known.secrets[:2] == (b"bookie:" + WORD, b"before:" + WORD)
+    assert len(known.secrets) == 3
+    for secret in known.secrets:
+        assert is_hidden(secret)
+    assert "sesame" not in repr(known)

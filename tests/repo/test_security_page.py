@@ -9,7 +9,7 @@ from zonekeeper.wire.identity.rights import Grant, Operation
 
 PAGE = (ROOT / "docs" / "security.md").read_text("utf-8").splitlines()
 HEAD = f"| operation | {' | '.join(role.value for role in Role)} |"
-CELLS = {Grant.NO: "", Grant.KEY: "key", Grant.YES: "yes"}
+CELLS = {Grant.NO: "", Grant.OWN: "own", Grant.KEY: "key", Grant.YES: "yes"}
 
 
 def matrix() -> list[str]:

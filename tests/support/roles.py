@@ -20,7 +20,7 @@ def secret(role: StoreRole) -> str:
 
 
 def of(role: StoreRole) -> StoreIdentity:
-    return identities.of_secret(secret(role))
+    return identities.of_secret(secret(role).encode())
 
 
 IDENTITIES: Final = Identities(roles={role: (of(role),) for role in StoreRole})

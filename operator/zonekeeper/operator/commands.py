@@ -18,7 +18,6 @@ from zonekeeper.operator.adoption.reading import AdoptionPreflight
 from zonekeeper.operator.certificates import client_certificate
 from zonekeeper.operator.certificates.client_certificate import (
     GIVEN_ROLES,
-    IssuedFiles,
     WantedCertificate,
 )
 from zonekeeper.operator.cluster import crd
@@ -32,6 +31,8 @@ from zonekeeper.operator.run import preflighting, running, settings
 from zonekeeper.operator.run.settings import OperatorSettings
 from zonekeeper.wire.identity.principals import Role
 from zonekeeper.wire.running import logs
+from zonekeeper.wire.signing import folders
+from zonekeeper.wire.signing.folders import IssuedFiles
 
 
 @click.group(name="operator")
@@ -191,7 +192,7 @@ def client_cert_command(
     with exits.reported():
         files = asyncio.run(_client_cert(wanted, secret))
         if to is not None:
-            for path in client_certificate.write(files, to):
+            for path in folders.write(files, to):
                 click.echo(str(path))
         else:
             click.echo(f"Secret {namespace}/{secret}")

@@ -9,7 +9,7 @@ from zonekeeper.bookie.life.settings import BookieSettings
 from zonekeeper.placement.base import locations
 from zonekeeper.placement.base.settings import BadSettingError
 from zonekeeper.wire.formats.addresses import Address
-from zonekeeper.wire.identity.callers import Enforcement
+from zonekeeper.wire.identity.callers import Enforcement, OwnerRule
 from zonekeeper.wire.running.bookie_config import KeyRule
 
 FLAGS = {
@@ -43,6 +43,11 @@ def test_right_settings_become_values() -> None:
 def test_keys_are_warned_of_until_somebody_says_otherwise() -> None:
     assert parse().ledger_keys is KeyRule.WARN
     assert [parse(ledger_keys=rule.value).ledger_keys for rule in KeyRule] == [*KeyRule]
+
+
+def test_owners_are_asked_for_only_if_somebody_says_so() -> None:
+    assert parse().ledger_owners is OwnerRule.OFF
+    assert [parse(ledger_owners=rule.value).ledger_owners for rule in OwnerRule] == [*OwnerRule]
 
 
 def test_a_bookie_need_not_know_where_it_stands() -> None:
@@ -130,6 +135,7 @@ def test_each_setting_has_its_own_name_everywhere_and_defaults_are_right_setting
         ),
         ({"access": "on"}, "--access: needs --tls-authority, --tls-certificate and --tls-key"),
         ({"access": "never"}, "--access: 'never': must be one of off, warn, named, on"),
+        ({"ledger_owners": "strict"}, "--ledger-owners: 'strict': must be off, warn or on"),
         ({"access_names": "/n"}, "--access-names: needs --tls-authority"),
         ({"access": "off", "access_names": "/n"}, "--access-names: needs --tls-authority"),
         ({"drain_timeout": "10"}, "--drain-timeout: '10': must be a duration"),

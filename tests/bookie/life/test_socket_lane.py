@@ -15,6 +15,7 @@ from tests.support.certificates import Authority
 from tests.support.raw_sockets import raw_socket
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import PATIENT
+from tests.wire.running.test_listening import needs_ipv6
 from zonekeeper.bookie.life import process, settings
 from zonekeeper.metadata.bookies import registration
 from zonekeeper.wire.formats import bookie_names
@@ -138,6 +139,24 @@ async def test_a_port_of_the_lane_that_is_taken_is_named_before_anything_is_chan
     assert code == 1
     assert f"--listen-socket: cannot listen on {address}" in said
     assert not (world.data / "cookie").exists()
+
+
+@needs_ipv6
+@pytest.mark.parametrize("flag", ["listen", "listen-socket"])
+def test_a_port_is_free_only_if_it_is_so_over_ipv6_and_ipv4(tmp_path: Path, flag: str) -> None:
+    given = {
+        "metadata": f"sqlite://{tmp_path}/meta.db",
+        "id": BOOKIE,
+        "data": str(tmp_path / "data"),
+        "advertise": "127.0.0.1",
+        "listen": "[::1]:0",
+    }
+    process._check_free(settings.parse({**given, flag: "[::1]:0"}, {}))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"[::]:{taken.getsockname()[1]}"
+        with pytest.raises(OSError, match=f"--{flag}: cannot listen on ") as told:
+            process._check_free(settings.parse({**given, flag: address}, {}))
+    assert address in str(told.value)
 
 
 async def test_the_lane_has_the_encryption_of_grpc(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules import PlacementRules, Policy
 from zonekeeper.wire.formats import errors as wire_errors
 from zonekeeper.wire.grpc.tls import TlsFiles
-from zonekeeper.wire.identity.principals import Role
+from zonekeeper.wire.identity.principals import ANY_INSTANCE, Role, uri_of
 from zonekeeper.wire.running import audit_log
 
 BOOKIE = BookieId("bk-a-0")
@@ -38,7 +38,7 @@ POLICY = Policy(
 class Place:
     """A bookie with TLS that holds the rights of roles."""
 
-    def __init__(self, folder: Path, access: str | None) -> None:
+    def __init__(self, folder: Path, flags: dict[str, str]) -> None:
         self.authority = Authority(folder / "authority")
         self.address = f"sqlite://{folder}/meta.db"
         asyncio.run(make_cluster(self.address, POLICY))
@@ -49,7 +49,7 @@ class Place:
             "--tls-key": str(mine.key),
             "--listen-socket": "127.0.0.1:0",
             "--log-format": "json",
-            **({} if access is None else {"--access": access}),
+            **flags,
         }
         self.bookies: BookieProcesses | None = None
 
@@ -62,6 +62,13 @@ class Place:
 
     def files(self, role: Role) -> TlsFiles:
         return of_role(self.authority, role)
+
+    def client_named(self, name: str) -> TlsFiles:
+        """Give a certificate of a client that has this name."""
+        uri = uri_of(ANY_INSTANCE, Role.CLIENT, name)
+        pair = self.authority.sign(name, name=name, uris=(uri,))
+        trusted = self.authority.pair.certificate
+        return TlsFiles(authority=trusted, certificate=pair.certificate, key=pair.key)
 
     def audited(self) -> list[tuple[object, ...]]:
         """Give what the audit told: operation, outcome and principal."""
@@ -81,7 +88,7 @@ class Place:
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    made = Place(tmp_path, getattr(request, "param", None))
+    made = Place(tmp_path, getattr(request, "param", {}))
     zones = {BOOKIE: ZoneName("a")}
     with bookie_processes(made.address, tmp_path, zones, flags=made.flags) as bookies:
         made.bookies = bookies
@@ -169,7 +176,7 @@ def test_a_certificate_of_the_time_before_roles_still_does_all_that_it_did(place
     assert 'operation="set-read-only",role="none",outcome="warned"} 1' in place.metrics()
 
 
-@pytest.mark.parametrize("place", ["on"], indirect=True)
+@pytest.mark.parametrize("place", [{"--access": "on"}], indirect=True)
 def test_it_is_refused_when_access_is_on(place: Place) -> None:
     async def play() -> None:
         before = certified(place.authority, "some-application", "before")
@@ -178,3 +185,49 @@ def test_it_is_refused_when_access_is_on(place: Place) -> None:
                 await written(client)
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("place", [{"--ledger-owners": "on"}], indirect=True)
+def test_a_ledger_of_ones_own_is_no_other_client_s(place: Place) -> None:
+    """After a start of the bookie the owner is read in the metadata again."""
+
+    async def written_by_its_owner() -> int:
+        async with (
+            place.client(place.client_named("ingest")) as owner,
+            place.client(place.client_named("other")) as other,
+            place.client(place.client_named("other"), BookieWay.SOCKET) as by_socket,
+        ):
+            writer = await owner.create(owner=True)
+            await writer.append_and_wait(b"one")
+            for stranger in (other, by_socket):
+                with pytest.raises(errors.NotPermitted, match="which is of client/ingest") as told:
+                    await stranger.open(writer.ledger_id, recover=False)
+                assert not told.value.retryable
+                assert not told.value.maybe_applied
+            await writer.append_and_wait(b"two")
+            await writer.close()
+            return writer.ledger_id
+
+    async def read_by_all(ledger_id: int) -> None:
+        async with (
+            place.client(place.client_named("other")) as other,
+            place.client(place.client_named("ingest")) as owner,
+            place.client(place.files(Role.ADMIN)) as admin,
+        ):
+            with pytest.raises(errors.NotPermitted, match="which is of client/ingest"):
+                await anext((await other.open(ledger_id)).read_entries(0, 1))
+            for reader in (owner, admin):
+                found = (await reader.open(ledger_id)).read_entries(0, 1)
+                assert [bytes(one.payload) async for one in found] == [b"one", b"two"]
+
+    ledger_id = asyncio.run(written_by_its_owner())
+    assert ("read-lac", "refused", "client/other") in place.audited()
+    assert place.bookies is not None
+    place.bookies.kill(BOOKIE)
+    place.bookies.start()
+    asyncio.run(read_by_all(ledger_id))
+    assert ("read", "refused", "client/other") in place.audited()
+    shown = place.metrics()
+    assert 'zonekeeper_bookie_owners{rule="on"} 1' in shown
+    refused = 'zonekeeper_bookie_owner_refusals_total{operation="read",role="client"'
+    assert f'{refused},outcome="refused"}} 1' in shown

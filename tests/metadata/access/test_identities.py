@@ -10,13 +10,13 @@ from zonekeeper.metadata.access.node_rights import StoreRole
 from zonekeeper.metadata.formats.malformed import MalformedError, UnsupportedError
 
 INSTANCE = "4f1c9c1e-3f0a-4be1-9d0c-5f6d2b6f7a10"
-ADMIN = identities.of_secret("admin:secret")
+ADMIN = identities.of_secret(b"admin:secret")
 #: As ZooKeeper's own DigestAuthenticationProvider computes it.
 KNOWN = "digest:super:UdxDQl4f9v5oITwcAsO9bmWgHSI="
 
 
 def test_a_password_has_the_name_that_zookeeper_gives_it() -> None:
-    assert str(identities.of_secret("super:super123")) == KNOWN
+    assert str(identities.of_secret(b"super:super123")) == KNOWN
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ async def test_a_bookie_with_an_identity_of_its_own_owns_its_cookie() -> None:
     server = MemoryServer()
     await trying.build(roles.opened(server, StoreRole.ADMIN))
     role = roles.of(StoreRole.BOOKIE)
-    own = [identities.of_secret(f"{OWN_PREFIX}{n}:password") for n in range(2)]
+    own = [identities.of_secret(f"{OWN_PREFIX}{n}:password".encode()) for n in range(2)]
     one, other = (MemoryStore(server, mine=(role, each)) for each in own)
     await one.create("/ledgers/cookies/b-0", b"one")
     await one.create("/ledgers.zonekeeper/collecting/b-0")

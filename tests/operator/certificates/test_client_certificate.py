@@ -10,7 +10,7 @@ from tests.operator.certificates import handshakes
 from tests.operator.certificates.handshakes import AUTHORITY, secret
 from tests.operator.resources import NAME, SPACE
 from tests.operator.worlds import World
-from zonekeeper.operator.certificates import client_certificate, pem
+from zonekeeper.operator.certificates import client_certificate
 from zonekeeper.operator.certificates.client_certificate import (
     BadClientNameError,
     NoAuthorityError,
@@ -23,6 +23,7 @@ from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.identity.principals import Role
+from zonekeeper.wire.signing import folders, pem
 
 WANTED = WantedCertificate(namespace=SPACE, cluster=NAME, name="billing")
 
@@ -46,7 +47,7 @@ async def test_a_bookie_takes_what_it_issues_and_it_reads_one_secret(tmp_path: P
     made.mkdir()
     handshakes.shake(bookie, secret(world.kubernetes, "app"), "log-a-0", made)
 
-    written = client_certificate.write(files, tmp_path / "tls")
+    written = folders.write(files, tmp_path / "tls")
     assert [path.name for path in written] == ["ca.crt", "tls.crt", "tls.key"]
     assert stat.S_IMODE((tmp_path / "tls" / "tls.key").stat().st_mode) == 0o600
     assert sorted(path.name for path in (tmp_path / "tls").iterdir()) == [
@@ -57,7 +58,7 @@ async def test_a_bookie_takes_what_it_issues_and_it_reads_one_secret(tmp_path: P
     tls.ClientCredentials(
         TlsFiles(authority=written[0], certificate=written[1], key=written[2])
     ).current()
-    client_certificate.write(files, tmp_path / "tls")  # again, over those of before
+    folders.write(files, tmp_path / "tls")  # again, over those of before
     assert "PRIVATE" not in repr(files)
 
 
@@ -110,7 +111,7 @@ def test_one_place_must_be_named(where: list[str]) -> None:
 
 
 def test_the_kind_of_its_secret_is_that_of_tls() -> None:
-    files = client_certificate.IssuedFiles(
+    files = folders.IssuedFiles(
         certificate=b"c", key=Secret(b"k"), authorities=b"a", not_after_ms=0
     )
     made = client_certificate.secret(files, WANTED, "app")

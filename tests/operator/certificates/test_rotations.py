@@ -12,7 +12,7 @@ from tests.operator.certificates import handshakes
 from tests.operator.certificates.handshakes import AUTHORITY, AUTORECOVERY, secret
 from tests.operator.resources import NAME, SPACE
 from tests.operator.worlds import World
-from zonekeeper.operator.certificates import pem, secret_data
+from zonekeeper.operator.certificates import secret_data
 from zonekeeper.operator.cluster import tls_parts
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
@@ -29,6 +29,7 @@ from zonekeeper.operator.kubernetes.api import (
     ObjectKind,
 )
 from zonekeeper.operator.run import running
+from zonekeeper.wire.signing import pem
 
 OWN: Json = {"mode": "Operator", "settle": "1s", "clients": ["app"]}
 APP = tls_parts.client_name(NAME, "app")

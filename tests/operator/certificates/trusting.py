@@ -24,12 +24,12 @@ from zonekeeper.operator.certificates.sights import (
     CertificateSight,
     LeafSight,
     SecretState,
-    SeenCertificate,
 )
 from zonekeeper.operator.certificates.subjects import Subject
 from zonekeeper.operator.cluster.security_rules import TlsRules
 from zonekeeper.operator.shapes.tls import TlsMode
 from zonekeeper.placement.base import units
+from zonekeeper.wire.signing.values import SeenCertificate
 
 AUTHORITY: Final = "log-ca-tls"
 SETTLE_MS: Final = 10 * units.MINUTE_MS

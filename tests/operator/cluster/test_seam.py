@@ -212,8 +212,9 @@ TEXTS: Final = (
     *("1", "0", "-1", "1.5", "64", "1ms", "90s", "10m", "1h", "2d", "0s", "1 s", "1w"),
     *("1KiB", "64MiB", "256MiB", "1GiB", "2TiB", "0MiB", "64MB", "1%", "90%", "100%", "0%", "101%"),
     *("debug", "info", "warning", "error", "trace", "text", "json", "yaml", "", "x" * 99),
-    *("off", "warn", "on", "yes"),
+    *("off", "warn", "named", "on", "yes"),
 )
+TLS: Final = ("authority", "certificate", "key")
 
 
 @pytest.mark.parametrize("name", sorted(bookie_config.CHOSEN))
@@ -228,6 +229,8 @@ def test_a_bookie_reads_what_the_operator_lets_a_person_choose(name: str) -> Non
         marks |= {"disk-warn": "1%", "disk-low": "1%"} if name == bookie_config.FULL_MARK else {}
         config = {**marks, name: str(given)}
         environment = {variable_of(one): text for one, text in config.items()}
+        if name == bookie_config.ACCESS:  # roles stand in certificates
+            environment |= {variable_of(f"tls-{one}"): one for one in TLS}
         settings.parse({"data": "/data", "metadata": "zk://zk/x", "id": "bk-a-0"}, environment)
 
 

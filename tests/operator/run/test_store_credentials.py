@@ -35,7 +35,7 @@ class GuardedWorld(World):
         assert isinstance(parsed, uri.ZooKeeperAddress)
         mine: tuple[StoreIdentity, ...] = ()
         if parsed.auth_file is not None:
-            mine = (identities.of_secret(parsed.auth_file.read_text().strip()),)
+            mine = (identities.of_secret(parsed.auth_file.read_bytes().strip()),)
         return MemoryStore(self.server, root=parsed.root, mine=mine)
 
     async def open(self, address: str) -> MetadataStore:

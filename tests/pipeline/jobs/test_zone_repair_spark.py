@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.pipeline import gates
 from tests.pipeline.dying_repair import DIES_BEHIND, DyingRepairSource
 from tests.support import lost_zone
 from zonekeeper import pipeline
+from zonekeeper.client.base import beside_store
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.bookies.bookie_watch import registrations
 from zonekeeper.metadata.ledgers import underreplication
@@ -23,6 +25,7 @@ from zonekeeper.pipeline.planning import job_source
 from zonekeeper.pipeline.reports import fault_rows, repair_rows
 from zonekeeper.placement.base.ids import LedgerId, ZoneName
 from zonekeeper.shell.local.local_cluster import LocalCluster
+from zonekeeper.shell.local.local_shape import Shape
 
 pytestmark = pytest.mark.spark
 
@@ -32,9 +35,13 @@ LIMIT_S = 60
 
 @pytest.fixture(scope="module")
 def nine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Nine bookies in three zones."""
+    """Nine bookies in three zones, and the certificate of an autorecovery process: none runs."""
     local = LocalCluster(tmp_path_factory.mktemp("nine") / "local")
-    asyncio.run(local.up({"bookies_per_zone": 3, "autorecovery": 0}))
+    local.folder.path.mkdir()
+    state = local.folder.make(Shape(bookies_per_zone=3, autorecovery=0), None)
+    with_repair = replace(state.shape, autorecovery=1)
+    asyncio.run(local._initialise(replace(state, shape=with_repair)))
+    asyncio.run(local.up())
     yield local
     asyncio.run(local.down(purge=True))
 
@@ -78,7 +85,13 @@ def test_a_killed_zone_is_repaired_once_though_a_worker_dies_and_nothing_moves_w
     ids = lost_in_c(nine, kept)
     assert len(ids) == LEDGERS, "each ledger has a copy in each zone"
     versions = kept.calls.do(lambda: lost_zone.versions(cluster, ids))
-    given = {"metadata": nine.address, "ledgers_per_task": LEDGERS // 2}
+    files = beside_store.files_in(nine.folder.certificates / "auto-0")
+    shown = {
+        "tls_authority": str(files.authority),
+        "tls_certificate": str(files.certificate),
+        "tls_key": str(files.key),
+    }
+    given = {"metadata": nine.address, "ledgers_per_task": LEDGERS // 2, **shown}
     with gates.opened(nine.address) as gate:
         gate.hold("c")
         moved = kept.calls.do(lambda: lost_zone.bytes_at_bookies(cluster))
@@ -89,7 +102,13 @@ def test_a_killed_zone_is_repaired_once_though_a_worker_dies_and_nothing_moves_w
         assert told.err.startswith("Error: nothing was read or copied, because repair is held: ")
         assert "zone c is held" in told.err
         with pytest.raises(Exception, match="zone c is held"):
-            pipeline.zone_repair(spark, metadata=nine.address).collect()
+            pipeline.zone_repair(
+                spark,
+                metadata=nine.address,
+                tls_authority=shown["tls_authority"],
+                tls_certificate=shown["tls_certificate"],
+                tls_key=shown["tls_key"],
+            ).collect()
         assert kept.calls.do(lambda: lost_zone.bytes_at_bookies(cluster)) == moved
         assert kept.calls.do(lambda: lost_zone.versions(cluster, ids)) == versions
 

@@ -14,6 +14,8 @@ from tests.shell.live_cluster import opened
 from tests.shell.local_world import LocalWorld, local_world, processes_with
 from tests.support import held_ports, zookeeper
 from zonekeeper.client.api.client import connect
+from zonekeeper.client.base import beside_store
+from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.cluster import elections, zone_store
 from zonekeeper.placement.base.ids import ZoneName
 from zonekeeper.placement.zones.observation import Observation
@@ -40,6 +42,7 @@ def test_a_cluster_lives_through_kills_and_keeps_what_it_was_told(world: LocalWo
     assert world.data("up", *SMALL)["started"] == []
     assert world.column("process") == dict.fromkeys(BOOKIES, "running")
     assert world.column("registration") == dict.fromkeys(BOOKIES, "writable")
+    assert world.data("status")["tls"] is True
     assert {one["process"] for one in world.autorecovery().values()} == {"running"}
     ledger_id = asyncio.run(write(world))
     assert max(asyncio.run(rooms(world))) <= local_room.CAPACITY_BYTES_MAX, "S177"
@@ -73,8 +76,9 @@ def test_a_cluster_lives_through_kills_and_keeps_what_it_was_told(world: LocalWo
 def test_a_zone_that_is_cut_off_is_seen_down_and_comes_back_when_it_goes_on(
     world: LocalWorld,
 ) -> None:
-    started = world.call("up", "--bookies-per-zone", "2")
+    started = world.call("up", "--bookies-per-zone", "2", "--plaintext")
     assert "timers are scaled down" in started.stdout
+    assert "bookies serve plain text" in started.stdout
     address = str(world.data("status")["metadata"])
     asyncio.run(zone_is(address, C, Observation.UP))
 
@@ -130,8 +134,17 @@ def die(world: LocalWorld, bookie: str) -> None:
     os.close(process)
 
 
+def config(world: LocalWorld) -> ClientConfig:
+    """Name the certificate of programs, which is found by no address of ZooKeeper."""
+    cluster = LocalCluster(world.folder)
+    if cluster.address.startswith("sqlite:"):
+        return ClientConfig()
+    files = beside_store.files_in(cluster.folder.certificates / beside_store.CLIENT)
+    return ClientConfig(tls=files)
+
+
 async def write(world: LocalWorld) -> int:
-    async with connect(LocalCluster(world.folder).address) as client:
+    async with connect(LocalCluster(world.folder).address, config(world)) as client:
         async with await client.create() as writer:
             await writer.append_many([b"first", b"second"])
         return writer.ledger_id
@@ -144,7 +157,7 @@ async def rooms(world: LocalWorld) -> list[int]:
 
 
 async def read(world: LocalWorld, ledger_id: int) -> list[bytes]:
-    async with connect(LocalCluster(world.folder).address) as client:
+    async with connect(LocalCluster(world.folder).address, config(world)) as client:
         number = next(iter([found async for found in client.ledgers() if found == ledger_id]))
         reader = await client.open(number)
         return [bytes(entry.payload) async for entry in reader.read_entries()]

@@ -41,7 +41,8 @@ def test_it_shows_what_it_says_and_everything_holds(tmp_path: Path) -> None:
     assert found["copies"] == {"entries": found["acknowledged"], "problems": []}
     assert found["ensembleChanges"] >= 3
     assert found["problems"] == []
-    assert [one["holds"] for one in found["promises"]] == [True] * 6
+    assert [one["holds"] for one in found["promises"]] == [True] * 7
+    assert found["plainText"] == {"ways": 18, "tried": 18, "accepted": 0}
     assert [part["acknowledged"] > 0 for part in found["parts"]] == [True] * 5
     assert sum(part["acknowledged"] for part in found["parts"]) == found["acknowledged"]
 

@@ -13,6 +13,7 @@ from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.shell.demo import demo_screen
 from zonekeeper.shell.demo.demo_load import AckTiming, LedgerFate
 from zonekeeper.shell.demo.demo_screen import BookieNow, LineScreen, LiveScreen, Picture, ZoneNow
+from zonekeeper.shell.demo.demo_strangers import PlainTries
 from zonekeeper.shell.demo.demo_summary import BookieLoss, Copies, Outage, Summary, ZoneLoss
 
 C = ZoneName("c")
@@ -30,6 +31,7 @@ GOOD = Summary(
     loss=LOSS,
     checked=[WHOLE, EMPTY],
     copies=Copies(entries=3, problems=[]),
+    plain_tries=PlainTries(ways=18, tried=18, accepted=0),
     seconds=80,
 )
 BAD = (
@@ -42,6 +44,9 @@ BAD = (
     dataclasses.replace(GOOD, loss=dataclasses.replace(LOSS, moved_bytes=0)),
     dataclasses.replace(GOOD, copies=Copies(entries=2, problems=[])),
     dataclasses.replace(GOOD, copies=Copies(entries=3, problems=["a copy is gone"])),
+    dataclasses.replace(GOOD, plain_tries=PlainTries(ways=18, tried=18, accepted=1)),
+    dataclasses.replace(GOOD, plain_tries=PlainTries(ways=0, tried=0, accepted=0)),
+    dataclasses.replace(GOOD, plain_tries=PlainTries(ways=18, tried=17, accepted=0)),
 )
 PICTURE = Picture(
     zones=[
@@ -75,6 +80,23 @@ def test_one_promise_that_does_not_hold_is_enough(summary: Summary) -> None:
     assert not summary.kept
     assert [holds for _, holds in summary.promises].count(False) == 1
     assert summary.plain()["kept"] is False
+
+
+def test_tls_is_claimed_with_what_was_tried_and_never_of_a_cluster_in_plain_text() -> None:
+    said = (
+        "all connections to bookies were TLS: 18 of 18 ways to them were tried in plain text, "
+        "and 0 accepted"
+    )
+    assert (said, True) in GOOD.promises
+    assert GOOD.plain()["plainText"] == {"ways": 18, "tried": 18, "accepted": 0}
+    leaky = dataclasses.replace(GOOD, plain_tries=PlainTries(ways=18, tried=17, accepted=2))
+    counts = "17 of 18 ways to them were tried in plain text, and 2 accepted"
+    assert [holds for text, holds in leaky.promises if text.endswith(counts)] == [False]
+    plain = dataclasses.replace(GOOD, plain_tries=None)
+    assert plain.kept
+    assert plain.plain()["plainText"] is None
+    assert [text for text, _ in plain.promises if "TLS" in text] == []
+    assert len(plain.promises) == len(GOOD.promises) - 1
 
 
 def test_the_figures_name_what_is_missing() -> None:

@@ -20,7 +20,7 @@ from zonekeeper.wire.host.access import Access, Guard
 from zonekeeper.wire.host.name_map_file import NameMapFile
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.identity import name_map
-from zonekeeper.wire.identity.callers import Enforcement
+from zonekeeper.wire.identity.callers import Enforcement, OwnerRule
 from zonekeeper.wire.identity.name_map import NameMap
 from zonekeeper.wire.identity.principals import PeerNames
 from zonekeeper.wire.identity.rights import Operation
@@ -297,7 +297,7 @@ def test_the_metrics_say_how_strict_access_is_and_what_was_refused() -> None:
     rights.guard(ALICE, "h").check(Operation.FENCE)
     with pytest.raises(errors.NotPermitted):
         rights.guard(CLIENT, "h").check(Operation.COMPACT)
-    shown = exposition.render(rights.figures.families(rights.enforcement))
+    shown = exposition.render(rights.figures.families(rights.enforcement, rights.owners))
     assert 'zonekeeper_bookie_access{enforcement="named"} 1' in shown
     assert 'zonekeeper_bookie_access{enforcement="on"} 0' in shown
     name = "zonekeeper_bookie_access_refusals_total"
@@ -312,3 +312,13 @@ def test_without_access_everything_is_allowed_and_nothing_told(
     for operation in Operation:
         guard.check(operation)
     assert told(caplog) == []
+
+
+def test_an_owner_in_doubt_refuses_only_where_owners_are_held() -> None:
+    away = errors.MetadataAway("the store is away")
+    for rule, wanted in ((OwnerRule.ON, away), (OwnerRule.WARN, None), (OwnerRule.OFF, None)):
+        rights = Access(Enforcement.NAMED, instance="here", owners=rule)
+        guard = rights.guard(CLIENT, "h:1")
+        assert guard.owner_refusal(Operation.READ, LEDGER, away) is wanted
+        assert (guard.judge(Operation.READ, LEDGER) is None) is (rule is OwnerRule.OFF)
+        assert not rights.figures.of_owners

@@ -21,7 +21,7 @@ from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.host.access import Access
 from zonekeeper.wire.host.name_map_file import NameMapFile
 from zonekeeper.wire.host.serving import Host
-from zonekeeper.wire.identity.callers import Enforcement
+from zonekeeper.wire.identity.callers import Enforcement, OwnerRule
 from zonekeeper.wire.link.transports import Transport
 from zonekeeper.wire.running.audit_log import AuditLog
 from zonekeeper.wire.socket import socket_link
@@ -97,6 +97,7 @@ async def secured(
     enforcement: Enforcement = Enforcement.ON,
     names: Path | None = None,
     bookie: ReferenceBookie | None = None,
+    owners: OwnerRule = OwnerRule.OFF,
 ) -> AsyncIterator[SecuredBookie]:
     """Serve a bookie over both transports, with these files."""
     bookie = bookie or ReferenceBookie(BOOKIE, Disk())
@@ -105,6 +106,7 @@ async def secured(
         instance=INSTANCE,
         names=None if names is None else NameMapFile(names),
         audit=AuditLog(lambda: 0.0),
+        owners=owners,
     )
     host = Host(bookie, access=access)
     grpc_server = GrpcServer(

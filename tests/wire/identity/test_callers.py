@@ -2,8 +2,8 @@
 
 import pytest
 
-from zonekeeper.wire.identity import callers, name_map
-from zonekeeper.wire.identity.callers import Caller, Enforcement, Verdict
+from zonekeeper.wire.identity import callers, name_map, rights
+from zonekeeper.wire.identity.callers import Caller, Enforcement, OwnerRule, Verdict
 from zonekeeper.wire.identity.name_map import NameMap
 from zonekeeper.wire.identity.principals import PeerNames, Principal, Role
 from zonekeeper.wire.identity.rights import Operation
@@ -112,3 +112,56 @@ def test_a_caller_without_tls_is_nobody() -> None:
     assert callers.verdict(callers.UNKNOWN, Operation.INFO, Enforcement.ON) is Verdict.REFUSED
     assert "there is no TLS" in str(callers.UNKNOWN.why_nobody)
     assert NameMap().principals_of(PeerNames()) == ()
+
+
+BOTH = Caller(principals=(Principal(Role.CLIENT, "a"), Principal(Role.CLIENT, "b")))
+ADMIN = Caller(principals=(Principal(Role.ADMIN, "a"),))
+REPAIR = Caller(principals=(Principal(Role.AUTORECOVERY, "a"),))
+
+
+@pytest.mark.parametrize(
+    ("asker", "owner", "looks", "writes"),
+    [
+        (CLIENT, "", True, True),
+        (CLIENT, "client/a", True, True),
+        (CLIENT, "admin/a", False, False),
+        (CLIENT, "client/A", False, False),
+        (CLIENT, "client/aa", False, False),
+        (CLIENT, "a", False, False),
+        (CLIENT, "?", False, False),
+        (BOTH, "client/b", True, True),
+        (BOTH, "client/a+client/b", False, False),
+        (ADMIN, "client/a", True, False),
+        (ADMIN, "admin/a", True, True),
+        (NOBODY, "", True, True),
+        (NOBODY, "nobody", False, False),
+        (NOBODY, "client/a", False, False),
+        (REPAIR, "client/a", True, False),
+    ],
+)
+def test_an_owner_is_a_role_and_a_name_and_both_must_be_the_callers(
+    asker: Caller, owner: str, *, looks: bool, writes: bool
+) -> None:
+    for operation, may in ((Operation.READ, looks), (Operation.APPEND, writes)):
+        for rule, otherwise in (
+            (OwnerRule.ON, Verdict.REFUSED),
+            (OwnerRule.WARN, Verdict.WARNED),
+            (OwnerRule.OFF, Verdict.ALLOWED),
+        ):
+            found = callers.owner_verdict(asker, operation, owner, rule)
+            assert found is (Verdict.ALLOWED if may else otherwise)
+    assert callers.owner_verdict(asker, Operation.INFO, owner, OwnerRule.ON) is Verdict.ALLOWED, (
+        "a bookie's state is nobody's"
+    )
+
+
+def test_no_owner_is_asked_for_where_it_decides_nothing() -> None:
+    """A bit that is set costs a read of metadata."""
+    assert callers.own_bits(CLIENT, OwnerRule.OFF) == 0
+    assert callers.own_bits(REPAIR, OwnerRule.ON) == 0
+    writes = Operation.APPEND.bit | Operation.WRITE_LAC.bit | Operation.FORCE.bit
+    assert callers.own_bits(ADMIN, OwnerRule.ON) == writes
+    everything = sum(each.bit for each in rights.OWNED)
+    for rule in (OwnerRule.WARN, OwnerRule.ON):
+        for asker in (CLIENT, NOBODY):
+            assert callers.own_bits(asker, rule) == everything

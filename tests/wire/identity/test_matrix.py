@@ -9,12 +9,13 @@ import pytest
 from tests.support.certificates import Authorities, of_role
 from tests.wire.identity.asking import ASKS, WitnessBookie, refusal
 from tests.wire.identity.secured_world import INSTANCE, WAYS, secured
+from tests.wire.link.reference_bookie import Ledger
 from tests.wire.link.worlds import BOOKIE, KEY, opened
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.formats import digests, errors
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.identity import rights
-from zonekeeper.wire.identity.callers import Enforcement
+from zonekeeper.wire.identity.callers import Enforcement, OwnerRule
 from zonekeeper.wire.identity.principals import Role
 from zonekeeper.wire.identity.rights import Grant, Operation
 
@@ -137,3 +138,68 @@ async def test_a_key_does_not_stand_in_for_a_role(
         with pytest.raises(errors.NotPermitted):
             await opened(link, 7)
         assert not served.bookie.disk.ledgers
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("owner", ["client/client-1", "admin/admin-1", "client/another"])
+@pytest.mark.parametrize("role", [Role.CLIENT, Role.ADMIN, Role.AUTORECOVERY])
+async def test_an_owned_ledger_is_for_its_owner_and_the_roles_that_work_for_others(
+    role: Role, owner: str, way: str, authorities: Authorities, bookie_files: TlsFiles
+) -> None:
+    bookie, mine = WitnessBookie(), f"{role.value}/{role.value}-1"
+    bookie.disk.owners = dict.fromkeys(map(LedgerId, range(100, 100 + len(Operation))), owner)
+    async with (
+        secured(bookie_files, bookie=bookie, owners=OwnerRule.ON) as served,
+        served.transported(way, of_role(authorities.ours, role)) as over,
+    ):
+        for operation in Operation:
+            granted = rights.grant(role, operation)
+            is_others = granted is Grant.OWN and owner != mine
+            try:
+                refused = await refusal(over, operation)
+            except errors.NotOpened:
+                # Its ledger's opening was refused, and so it is not open on the stream.
+                assert is_others or owner != mine
+                continue
+            # The ledger of a call that only looks is not there: nothing of it is to be protected.
+            leaves_traces = operation in WRITES | {Operation.FENCE, Operation.FENCING_READ}
+            wanted = granted is Grant.NO or (is_others and leaves_traces)
+            assert (refused is not None) is wanted, (operation, str(refused))
+            if refused is not None and is_others:
+                assert f"which is of {owner}" in str(refused)
+                assert not refused.retryable
+                assert not refused.maybe_applied
+
+
+WRITES = {
+    Operation.OPEN,
+    Operation.APPEND,
+    Operation.RECOVERY_APPEND,
+    Operation.WRITE_LAC,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("rule", OwnerRule)
+async def test_reads_of_a_ledger_of_another_follow_the_rule(
+    rule: OwnerRule, way: str, authorities: Authorities, bookie_files: TlsFiles
+) -> None:
+    looks = [Operation.READ, Operation.READ_LAC, Operation.TAIL, Operation.FORCE]
+    bookie = WitnessBookie()
+    for number in range(100, 100 + len(Operation)):
+        bookie.disk.ledgers[LedgerId(number)] = Ledger(KEY)
+        bookie.disk.owners[LedgerId(number)] = "client/another"
+    async with (
+        secured(bookie_files, bookie=bookie, owners=rule) as served,
+        served.transported(way, of_role(authorities.ours, Role.CLIENT)) as over,
+    ):
+        for operation in looks:
+            assert (await refusal(over, operation) is not None) is (rule is OwnerRule.ON)
+        counted = served.access.figures.of_owners
+        counted_as_roles = served.access.figures.counts
+    outcome = {OwnerRule.WARN: "warned", OwnerRule.ON: "refused"}.get(rule)
+    assert dict(counted) == (
+        {} if outcome is None else {(each.value, "client", outcome): 1 for each in looks}
+    )
+    assert not counted_as_roles
+    assert (bookie.reached & set(looks) == set(looks)) is (rule is not OwnerRule.ON)

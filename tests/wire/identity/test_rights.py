@@ -87,7 +87,7 @@ def test_every_method_of_a_bookie_can_be_asked_by_an_operation() -> None:
     """``append`` and ``read`` are asked on streams, by several operations each."""
     asked = {each.value.replace("-", "_") for each in OF_CALLS}
     of_a_bookie = {name for name in vars(BookieService) if not name.startswith("_")}
-    assert of_a_bookie == asked | {"append", "read", "boot_epoch", "bookie_id"}
+    assert of_a_bookie == asked | {"append", "read", "owner", "boot_epoch", "bookie_id"}
 
 
 def test_each_operation_has_a_bit_and_a_meaning_of_its_own() -> None:
@@ -131,7 +131,8 @@ def test_only_repair_works_on_ledgers_without_their_keys() -> None:
 
 def test_the_most_that_one_of_several_roles_is_granted_counts() -> None:
     both = (Role.MONITOR, Role.CLIENT)
-    assert rights.best(both, Operation.READ) is Grant.KEY
+    assert rights.best(both, Operation.READ) is Grant.OWN
+    assert rights.best((Role.CLIENT, Role.ADMIN), Operation.READ) is Grant.KEY
     assert rights.best((Role.CLIENT, Role.AUTORECOVERY), Operation.READ) is Grant.YES
     assert rights.granted_bits(both) == rights.granted_bits((Role.CLIENT,))
 

@@ -51,6 +51,8 @@ class Disk:
     ledgers: dict[LedgerId, Ledger] = field(default_factory=dict)
     #: What metadata would say of ledgers that are not here; of all others it says ``USUAL_KEY``.
     keys: dict[LedgerId, MasterKey] = field(default_factory=dict)
+    #: The owners that metadata would say.
+    owners: dict[LedgerId, str] = field(default_factory=dict)
     boots: int = 0
 
 
@@ -84,7 +86,18 @@ class ReferenceBookie:
         """Wait for an append to come."""
         await self._taken_in.wait()
 
+    async def owner(self, ledger_id: LedgerId, *, also_unknown: bool, create_token: int = 0) -> str:
+        del create_token  # it deletes nothing
+        is_known = also_unknown or ledger_id in self.disk.ledgers
+        return self.disk.owners.get(ledger_id, "") if is_known else ""
+
     def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
+        for item in items:
+            if isinstance(item, carriers.Open) and item.judge is not None:
+                refusal = item.judge(self.disk.owners.get(item.opening.ledger_id, ""))
+                if refusal is not None:
+                    replies.refused(item.number, refusal)
+                    items = [each for each in items if each is not item]
         self._queue += [(item, replies) for item in items]
         if any(not isinstance(item, carriers.Open) for item in items):
             self.batches += 1

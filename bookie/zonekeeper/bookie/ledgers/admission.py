@@ -89,6 +89,8 @@ class Stands:
     master_key: MasterKey = field(repr=False)
     #: 0: not known.
     create_token: int = 0
+    #: The principal that the ledger belongs to; "": it has no owner.
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

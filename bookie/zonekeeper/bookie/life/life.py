@@ -165,12 +165,16 @@ def standing_in(cluster: Cluster) -> Standings:
             stored = await ledgers.read(cluster, ledger_id, sync=True)
         except (StoreError, UnreadableError) as error:
             raise MetadataAway(
-                f"ledger {ledger_id} is not known here, and its metadata cannot be read: {error}"
+                f"ledger {ledger_id}: its metadata is needed here, and cannot be read: {error}"
             ) from error
         if stored is None:
             return admission.Gone()
         key = digests.master_key(stored.metadata.password)
-        return admission.Stands(master_key=key, create_token=stored.metadata.create_token)
+        return admission.Stands(
+            master_key=key,
+            create_token=stored.metadata.create_token,
+            owner=stored.metadata.owner,
+        )
 
     return standing
 

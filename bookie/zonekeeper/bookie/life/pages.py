@@ -93,7 +93,7 @@ class PagesView:
                 "zonekeeper_bookie_storage", self.begun.storage.counters, of_now=False
             )
         if self.access is not None:
-            families += self.access.figures.families(self.access.enforcement)
+            families += self.access.figures.families(self.access.enforcement, self.access.owners)
         if self.socket is not None:
             families += _of_socket(self.socket)
         if self.collector is not None:

@@ -12,7 +12,6 @@ that fails ends the process at once.
 import asyncio
 import logging
 import resource
-import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -62,7 +61,7 @@ from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.host.access import Access
 from zonekeeper.wire.host.name_map_file import NameMapFile
 from zonekeeper.wire.host.serving import Host
-from zonekeeper.wire.running import looking, running
+from zonekeeper.wire.running import listening, looking, running
 from zonekeeper.wire.running.audit_log import AuditLog
 from zonekeeper.wire.running.processes import explained
 from zonekeeper.wire.running.readiness import ReadinessLines
@@ -208,7 +207,11 @@ class _Process:
             _logger.info("access is %s: rights of roles are held so", settings.access.value)
         names = _names(settings.access_names)
         self._view.access = access = Access(
-            settings.access, instance=instance, names=names, audit=audit
+            settings.access,
+            instance=instance,
+            names=names,
+            audit=audit,
+            owners=settings.ledger_owners,
         )
         return access
 
@@ -481,6 +484,5 @@ def _check_free(settings: BookieSettings) -> None:
     for flag, address in wanted.items():
         if address is None:
             continue
-        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         with explained(f"{flag}: cannot listen on {address}"):
-            socket.create_server((address.bare_host, address.port), family=family).close()
+            listening.opened(address).close()

@@ -23,7 +23,7 @@ from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
-from zonekeeper.wire.identity.callers import Enforcement
+from zonekeeper.wire.identity.callers import Enforcement, OwnerRule
 from zonekeeper.wire.running import logs, seam
 from zonekeeper.wire.running.bookie_config import CAPACITY_BYTES_MIN, KeyRule
 from zonekeeper.wire.running.logs import LogSettings
@@ -133,6 +133,15 @@ SETTINGS: Final = (
         help="What becomes of reads, tails and lists of a ledger with a password that do not prove "
         "its key: they are answered, answered and counted, or refused. Set it to on once every "
         "client proves keys.",
+    ),
+    Setting(
+        name="ledger-owners",
+        shown_as="off|warn|on",
+        # With warn and on, the first request for a ledger after a start waits for the store.
+        default=OwnerRule.OFF.value,
+        help="What becomes of requests for a ledger that has an owner and is another's: they are "
+        "done, done and counted, or refused. It counts where --access is not off. With warn and on "
+        "the first request for a ledger after a start waits until its metadata is read.",
     ),
     Setting(
         name="drain-timeout",
@@ -253,6 +262,7 @@ class BookieSettings:
     #: None: no certificate is mapped.
     access_names: Path | None
     ledger_keys: KeyRule
+    ledger_owners: OwnerRule
     drain_timeout_ms: int
     waiting_bytes_max: int
     ledgers_max: int
@@ -295,6 +305,7 @@ def parse(
         access=_access(given, files),
         access_names=given.optional("access-names", Path),
         ledger_keys=given.read("ledger-keys", _key_rule),
+        ledger_owners=given.read("ledger-owners", _owner_rule),
         drain_timeout_ms=given.read("drain-timeout", settings.duration_ms),
         waiting_bytes_max=given.read("waiting-bytes", settings.size_bytes),
         ledgers_max=given.read("ledgers", settings.count),
@@ -368,6 +379,13 @@ def _enforcement(text: str) -> Enforcement:
 def _key_rule(text: str) -> KeyRule:
     try:
         return KeyRule(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r}: must be off, warn or on") from error
+
+
+def _owner_rule(text: str) -> OwnerRule:
+    try:
+        return OwnerRule(text)
     except ValueError as error:
         raise ValueError(f"{text!r}: must be off, warn or on") from error
 

@@ -136,6 +136,12 @@ class MeasuredBookie:
         """The number of this start; it grows with each start."""
         return self._bookie.boot_epoch
 
+    async def owner(self, ledger_id: LedgerId, *, also_unknown: bool, create_token: int = 0) -> str:
+        """Give the principal that a ledger belongs to; "": it has no owner."""
+        return await self._bookie.owner(
+            ledger_id, also_unknown=also_unknown, create_token=create_token
+        )
+
     def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
         """Take openings, frames and LACs, in order."""
         self._bookie.append(items, _TimedReplies(replies, self._measures, self._loop, items))

@@ -14,7 +14,7 @@ in a task of its own. It is decided again afterwards, because a fence may have c
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from zonekeeper.bookie.disk import waiting
 from zonekeeper.bookie.ledgers import admission, extents, records
@@ -25,29 +25,19 @@ from zonekeeper.bookie.serving import capacity, comparing, evidence, listing, vo
 from zonekeeper.bookie.serving.capacity import BookieLimits, Capacity
 from zonekeeper.bookie.serving.key_gate import KeyGate
 from zonekeeper.bookie.serving.modes import Modes
-from zonekeeper.bookie.serving.store_reads import Peer, StoreReads, StoreTurn
+from zonekeeper.bookie.serving.openings import ItemAnswer, Openings
+from zonekeeper.bookie.serving.store_reads import Peer, StoreReads
 from zonekeeper.bookie.serving.vouching import Standings, Vouched, no_standings, no_vouchers
 from zonekeeper.bookie.storage import reading
 from zonekeeper.bookie.storage.ledgers import Ledger
 from zonekeeper.bookie.storage.storage import Storage
 from zonekeeper.placement.base.ids import BookieId, EntryId, LedgerId
 from zonekeeper.wire.contract import service
-from zonekeeper.wire.formats import carriers, errors, openings
+from zonekeeper.wire.formats import carriers, errors
 from zonekeeper.wire.formats.frames import Flags, Frame
 from zonekeeper.wire.formats.proofs import Shown
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """The receiver of the outcome of one item."""
-
-    replies: service.Replies
-    number: int
-
-    def refuse(self, error: errors.ProtocolError) -> None:
-        self.replies.refused(self.number, error)
 
 
 class BookieServer:
@@ -80,6 +70,14 @@ class BookieServer:
         self.standing: Standings = no_standings
         self._store_reads = StoreReads(bookie_id)
         self._fencing, self._ending_limbo = Peer(), Peer()
+        self._openings = Openings(
+            storage.memory,
+            self._capacity,
+            self._store_reads,
+            change=self._change,
+            begin=self._begin,
+            standing=self._metadata_says,
+        )
         #: The acks of the present batch: for each stream the numbers of its items.
         self._acked: dict[int, tuple[service.Replies, list[int]]] = {}
         self._log.on_batch = self._tell_acked
@@ -128,20 +126,20 @@ class BookieServer:
     def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
         """Take openings, frames and LACs, in order; each outcome is given when it is known."""
         for item in items:
-            answer = _Answer(replies, item.number)
+            answer = ItemAnswer(replies, item.number)
             match item:
                 case carriers.Append(frame=frame):
                     self._append(frame, answer)
-                case carriers.Open(opening=opening, was_open=was_open, shown=proof):
+                case carriers.Open(opening=opening, was_open=was_open, shown=proof, judge=judge):
                     buried = self._memory.buried(opening.ledger_id, opening.create_token)
                     event = admission.OpenWanted(
                         opening=opening, proof=proof, was_open=was_open, buried=buried
                     )
-                    self._change(opening.ledger_id, event, answer)
+                    self._openings.decide(event, answer, judge)
                 case carriers.WriteLac(ledger_id=ledger_id, packet=packet):
                     self._change(ledger_id, admission.ExplicitLacWanted(packet=packet), answer)
 
-    def _append(self, frame: Frame, answer: _Answer) -> None:
+    def _append(self, frame: Frame, answer: ItemAnswer) -> None:
         if (refusal := self._refusal(frame)) is not None:
             answer.refuse(refusal)
             return
@@ -164,7 +162,7 @@ class BookieServer:
                     raise AssertionError("an append writes nothing but its frame")
 
     async def _append_again(
-        self, ledger: Ledger, create_token: int, frame: Frame, answer: _Answer
+        self, ledger: Ledger, create_token: int, frame: Frame, answer: ItemAnswer
     ) -> None:
         """Append a frame some of whose entries may be here or on their way.
 
@@ -196,13 +194,13 @@ class BookieServer:
                 assert isinstance(effect, admission.Refuse), "it has been compared"
                 answer.refuse(effect.error)
 
-    def _begin(self, work: Coroutine[object, None, None], answer: _Answer) -> None:
+    def _begin(self, work: Coroutine[object, None, None], answer: ItemAnswer) -> None:
         """Do the rest of a request in a task of its own; refuse it if the bookie ends."""
         if not capacity.begin(self._tasks, work):
             answer.refuse(self._shutting_down())
 
     def _hand_over(
-        self, ledger: Ledger, record: Frame | LedgerRecord | None, answer: _Answer
+        self, ledger: Ledger, record: Frame | LedgerRecord | None, answer: ItemAnswer
     ) -> None:
         """Hand a record to the log, and answer when it is safe.
 
@@ -214,7 +212,7 @@ class BookieServer:
             LogPut(record=record, written=lambda: self._ack(answer), failed=answer.refuse)
         )
 
-    def _change(self, ledger_id: LedgerId, event: admission.Event, answer: _Answer) -> None:
+    def _change(self, ledger_id: LedgerId, event: admission.Event, answer: ItemAnswer) -> None:
         """Decide a change of a ledger's state, and answer when the outcome is safe.
 
         A fenced ledger can be opened, for its recovery. On a full device openings are refused while
@@ -231,7 +229,7 @@ class BookieServer:
                 answer.refuse(error)
             case [admission.AskMetadata()]:
                 assert isinstance(event, admission.OpenWanted), "only openings ask for it"
-                self._open_later(event, answer)
+                self._openings.ask(event, answer)
             case [admission.WriteRecord(record=record)]:
                 refusal = (
                     self._capacity.crowded(ledger_id)
@@ -249,37 +247,7 @@ class BookieServer:
                 assert not done, "one record says all that such a request changes"
                 self._hand_over(ledger, None, answer)
 
-    def _open_later(self, event: admission.OpenWanted, answer: _Answer) -> None:
-        """Open a ledger that is not known here, once metadata has said that it is one."""
-        opening = event.opening
-        if (crowded := self._capacity.crowded(opening.ledger_id)) is not None:
-            answer.refuse(crowded)
-            return
-
-        def begin(turn: StoreTurn) -> None:
-            self._begin(self._open_again(event, answer, turn), answer)
-
-        peer, size_bytes = answer.replies.peer, openings.memory_of(opening)
-        try:
-            self._store_reads.enter(peer, begin, answer.refuse, size_bytes=size_bytes)
-        except errors.ProtocolError as error:
-            answer.refuse(error)
-
-    async def _open_again(
-        self, event: admission.OpenWanted, answer: _Answer, turn: StoreTurn
-    ) -> None:
-        ledger_id, token = event.opening.ledger_id, event.opening.create_token
-        try:
-            standing = await self._store_reads.answer(
-                turn, lambda: self.standing(ledger_id), found=vouching.stands
-            )
-        except errors.ProtocolError as error:
-            answer.refuse(error)
-            return
-        buried = self._memory.buried(ledger_id, token)
-        self._change(ledger_id, replace(event, buried=buried, standing=standing), answer)
-
-    def _ack(self, answer: _Answer) -> None:
+    def _ack(self, answer: ItemAnswer) -> None:
         _, numbers = self._acked.setdefault(id(answer.replies), (answer.replies, []))
         numbers.append(answer.number)
 
@@ -307,6 +275,13 @@ class BookieServer:
         return self._capacity.cramped(frame, urgent=recovery)
 
     # ── ledger state ──
+
+    async def owner(self, ledger_id: LedgerId, *, also_unknown: bool, create_token: int = 0) -> str:
+        """Give the principal that a ledger belongs to; "": it has no owner."""
+        if also_unknown and admission.is_other(self._ledger(ledger_id).admitted, create_token):
+            return ""  # the fence that follows at once is refused, and disputes the ledger
+        peer = self._fencing if also_unknown else self._openings
+        return await self._openings.owner(ledger_id, peer, also_unknown=also_unknown)
 
     async def fence(
         self, ledger_id: LedgerId, master_key: Shown, create_token: int = 0
@@ -471,6 +446,9 @@ class BookieServer:
             total_bytes=space.total_bytes,
             free_bytes=space.free_bytes,
         )
+
+    async def _metadata_says(self, ledger_id: LedgerId) -> admission.Standing:
+        return await self.standing(ledger_id)
 
     def _ledger(self, ledger_id: LedgerId) -> Ledger:
         """Give a ledger; an unknown one is made, but not remembered."""

@@ -38,6 +38,7 @@ class Ledger:
         "known",
         "ledger_id",
         "on_the_way",
+        "owner",
         "rendered",
     )
 
@@ -54,6 +55,9 @@ class Ledger:
         self.on_the_way: deque[LedgerRecord | Frame] = _NOTHING
         #: The last entry, if the ledger is proven to be closed; None: it is open, or unknown.
         self.closed_at: EntryId | None = None
+        #: The principal that the ledger belongs to, "" if it has no owner; None: metadata was not
+        #: asked. It counts only while the key is known: a ledger's owner never changes.
+        self.owner: str | None = None
         #: Was another ledger under the same id refused here? Then this one was perhaps deleted.
         self.disputed = False
         #: ``entry <= highest`` for every entry on disk or on its way.

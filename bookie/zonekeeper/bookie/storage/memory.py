@@ -154,6 +154,7 @@ class Memory:
         if ledger is None:
             return records.ForgetRecord(ledger_id=ledger_id)
         state, ledger.admitted = ledger.admitted, admission.UNKNOWN
+        ledger.owner = None
         self.hint_bytes -= state.hint_bytes
         token = state.create_token
         left = at_ms if token or state.hints or state.in_limbo else 0

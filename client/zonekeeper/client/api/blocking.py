@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, closing, contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from zonekeeper.client.api import client, entry_data, exit_flush, loop_thread, reader, tail, writer
 from zonekeeper.client.api.entry_data import Data
@@ -85,6 +85,7 @@ class Client(LoopObject):
         custom: Mapping[str, bytes] | None = None,
         ledger_id: int | None = None,
         deferred_sync: bool = False,
+        owner: str | Literal[True] | None = None,
         timeout: float | None = None,
     ) -> "Writer":
         """Create a ledger, and give its writer; quorums and digest are the policy's by default."""
@@ -96,6 +97,7 @@ class Client(LoopObject):
                 custom=custom,
                 ledger_id=ledger_id,
                 deferred_sync=deferred_sync,
+                owner=owner,
                 timeout=timeout,
             )
         )

@@ -1,7 +1,7 @@
 """A client of one cluster: create, open, delete and list ledgers.
 
-``connect`` is for applications: it opens the metadata store at an address, and reaches bookies over
-gRPC or the socket lane. ``on`` gives the same client over any store and any links.
+``connect`` is for applications: it opens the store at an address, and reaches bookies by the wire.
+``on`` gives the same client over any store and any links.
 """
 
 import asyncio
@@ -15,12 +15,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import NoneType
-from typing import Final, TypeVar
+from typing import Literal, TypeVar
 
 from zonekeeper.client.api.making import Making
 from zonekeeper.client.api.reader import Reader
+from zonekeeper.client.api.wishes import LedgerWish
 from zonekeeper.client.api.writer import Writer
 from zonekeeper.client.base import arguments, boundary, errors, forks, time_limits
+from zonekeeper.client.base.beside_store import completed
 from zonekeeper.client.base.config import ClientConfig, own_way, own_zone
 from zonekeeper.client.base.counters import ClientCounters
 from zonekeeper.client.base.tasks import Tasks
@@ -44,7 +46,7 @@ from zonekeeper.metadata.cluster.cluster import (
     open_cluster,
 )
 from zonekeeper.metadata.formats import placement_stamp
-from zonekeeper.metadata.formats.ledger_metadata import Fragment, LedgerMetadata
+from zonekeeper.metadata.formats.ledger_metadata import OWNER_KEY, Fragment, LedgerMetadata
 from zonekeeper.metadata.ledgers import ledger_listing, ledgers, presences
 from zonekeeper.metadata.ledgers.deletions import Deleter
 from zonekeeper.metadata.store.errors import NoStoreError
@@ -55,13 +57,7 @@ from zonekeeper.placement.base.ids import EntryId, LedgerId
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.wire.formats import digests, entries
 
-#: The keys of custom metadata that are not an application's, and what they say.
-_TAKEN: Final = {
-    placement_stamp.KEY: "how entries are placed",
-    presences.KEY: "which process writes the ledger",
-}
 _logger = logging.getLogger(__name__)
-
 Result = TypeVar("Result")
 LinkMaker = Callable[[asyncio.TaskGroup], LinkFactory]
 
@@ -91,6 +87,7 @@ async def connect(uri: str, config: ClientConfig | None = None) -> AsyncIterator
         except NoStoreError as error:
             raise errors.ClusterNotReady(str(error)) from error
     try:
+        config = completed(config, uri)
         try:
             with boundary.translated("opening the cluster"):
                 cluster = await open_cluster(store)
@@ -170,31 +167,6 @@ def _end() -> None:
     raise _OverError
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What the caller of ``create`` wants."""
-
-    password: bytes = dataclasses.field(repr=False)
-    quorums: Quorums | None
-    digest: Digest | None
-    custom: Mapping[str, bytes] | None
-    ledger_id: int | None
-    deferred_sync: bool
-
-    def checked(self) -> LedgerId | None:
-        """Check every argument, and give the id, if one is wanted."""
-        arguments.check_password(self.password)
-        arguments.check_quorums(self.quorums)
-        arguments.check_digest(self.digest)
-        arguments.check_custom(self.custom)
-        arguments.check_flag("deferred_sync", self.deferred_sync)
-        number = None if self.ledger_id is None else arguments.ledger_id(self.ledger_id)
-        for key, says in _TAKEN.items():
-            if key in (self.custom or {}):
-                raise ValueError(f"the custom key {key} is taken: it says {says}")
-        return number
-
-
 class Client:
     """Creates, opens, deletes and lists a cluster's ledgers. Made by ``connect`` or ``on``."""
 
@@ -239,6 +211,7 @@ class Client:
         custom: Mapping[str, bytes] | None = None,
         ledger_id: int | None = None,
         deferred_sync: bool = False,
+        owner: str | Literal[True] | None = None,
         timeout: float | None = None,
     ) -> Making[Writer]:
         """Create a ledger, and give its writer; quorums and digest are the policy's by default.
@@ -246,12 +219,15 @@ class Client:
         The password is the configuration's by default. Await it, or enter it with ``async
         with``, whose end closes the ledger. A creation that is cancelled leaves no ledger behind
         (``creations``). ``custom`` is stored in the ledger's metadata, for anyone to read. With
-        ``deferred_sync`` entries are durable only once the writer has forced them. Raises
-        ``WaitTimedOut`` after ``timeout`` seconds; the creation is then given up.
+        ``deferred_sync`` entries are durable only once the writer has forced them. ``owner`` is the
+        principal that the ledger belongs to (``client/ingest``; True for the one that the client's
+        certificate names), for good: bookies hold other clients to it. An owned ledger with a
+        password has the digest HMAC by default. Raises ``WaitTimedOut`` after ``timeout`` seconds;
+        the creation is then given up.
         """
         arguments.check_timeout(timeout)
-        wanted = _Wanted(
-            self._password(password), quorums, digest, custom, ledger_id, deferred_sync
+        wanted = LedgerWish(
+            self._password(password), quorums, digest, custom, ledger_id, deferred_sync, owner
         )
 
         def over() -> errors.WaitTimedOut:
@@ -262,17 +238,21 @@ class Client:
 
         return Making(_within(timeout, partial(self._create, wanted), over))
 
-    async def _create(self, wanted: "_Wanted") -> Writer:
+    async def _create(self, wanted: LedgerWish) -> Writer:
         self._check_open()
         number = wanted.checked()
+        owner = wanted.owner_in(self.cluster.instance, self.config.tls)
         policy = self.bookies.policy
-        quorums, digest = wanted.quorums or policy.quorums, wanted.digest or policy.digest
+        quorums = wanted.quorums or policy.quorums
+        digest = wanted.digest or wanted.own_digest or policy.digest
         stamp = placement_stamp.render(quorums, policy.placement, policy.version)
         with boundary.translated("creating a ledger"):
             ours = {
                 placement_stamp.KEY: stamp,
                 presences.KEY: (await self._presence.name()).encode(),
             }
+            if owner is not None:
+                ours[OWNER_KEY] = owner.encode()
             ensemble = self.bookies.choose(quorums)
             ledger = LedgerMetadata(
                 ensemble_size=quorums.ensemble,

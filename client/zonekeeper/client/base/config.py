@@ -57,7 +57,8 @@ class ClientConfig:
     way: BookieWay | None = None
     links: LinkSettings = field(default_factory=LinkSettings)
     store: Timeouts = field(default_factory=Timeouts)
-    #: None: no connection is encrypted, and no bookie has to prove its identity.
+    #: None: ``connect`` takes those that stand beside a local cluster's store. Without either no
+    #: connection is encrypted, and no bookie has to prove its identity.
     tls: TlsFiles | None = None
     #: The password of ledgers that are created, and opened, without another one. A log's ledgers
     #: have no other. A ``Secret``, whatever it is given as: settings with one cannot be pickled.

@@ -51,6 +51,20 @@ class BadAddress(ClientError, Refusal, ValueError):
     """
 
 
+class NoPrincipal(ClientError, Refusal, ValueError):
+    """A ledger was to be the client's own, and its certificate names not exactly one principal.
+
+    Nothing was done.
+    """
+
+
+class UnusableCertificate(ClientError):
+    """The certificate that stands beside the store of a local cluster cannot be read.
+
+    Nothing was sent to a bookie.
+    """
+
+
 class ClientClosed(ClientError):
     """The client has ended; a call made after that begins nothing."""
 

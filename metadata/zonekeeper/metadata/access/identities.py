@@ -67,10 +67,10 @@ class StoreIdentity:
 WORLD: Final = StoreIdentity("world", "anyone")
 
 
-def of_secret(secret: str) -> StoreIdentity:
+def of_secret(secret: bytes) -> StoreIdentity:
     """Give the identity that ``user:password`` proves, as ZooKeeper computes it."""
-    user = secret.partition(":")[0]
-    digest = hashlib.sha1(secret.encode(), usedforsecurity=False).digest()
+    user = secret.partition(b":")[0].decode("utf-8", errors="replace")
+    digest = hashlib.sha1(secret, usedforsecurity=False).digest()
     return StoreIdentity(DIGEST, f"{user}:{base64.b64encode(digest).decode('ascii')}")
 
 

@@ -21,11 +21,18 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId
 from zonekeeper.placement.base.troubles import Trouble
+
+#: The key of custom metadata that names the ledger's owner. A release that does not know it keeps
+#: it, because it keeps all custom metadata.
+OWNER_KEY: Final = "zonekeeper.owner"
+#: What an owner that is no text of a principal is read as: nobody is that.
+_UNREADABLE: Final = "?"
 
 
 class LedgerState(enum.Enum):
@@ -93,6 +100,18 @@ class LedgerMetadata:
     def fragment_of(self, entry_id: EntryId) -> Fragment:
         """Give the fragment that holds an entry."""
         return next(f for f in reversed(self.fragments) if f.first_entry <= entry_id)
+
+    @property
+    def owner(self) -> str:
+        """The principal that the ledger belongs to, as role/name; "": it has no owner.
+
+        A value that is no plain text names nobody, and the ledger is nobody's: it is not open.
+        """
+        raw = self.custom_value(OWNER_KEY)
+        if raw is None:
+            return ""
+        text = raw.decode("ascii", errors="replace")
+        return text if text.isascii() and text.isprintable() and text else _UNREADABLE
 
     def custom_value(self, key: str) -> bytes | None:
         """Give the value that an application stored with the ledger under a key."""
@@ -217,6 +236,8 @@ def check_update(before: LedgerMetadata, after: LedgerMetadata) -> None:
     for name in _FIXED:
         if getattr(before, name) != getattr(after, name):
             raise IllegalChangeError(f"{name} of a ledger never changes")
+    if before.custom_value(OWNER_KEY) != after.custom_value(OWNER_KEY):
+        raise IllegalChangeError("the owner of a ledger never changes")
     if after.state not in _NEXT_STATES[before.state]:
         raise IllegalChangeError(f"{before.state.value} does not become {after.state.value}")
     firsts_before = [f.first_entry for f in before.fragments]

@@ -1,7 +1,7 @@
 """What a process proves to ZooKeeper who it is with: files that hold its secrets.
 
-No secret stands in an address, because addresses are logged, and seen in process lists. The values
-here are never logged either: a ``Credentials`` shows only its identities.
+No secret stands in an address, because addresses are logged, and seen in process lists. Each line
+is a ``Secret`` from here to the client of ZooKeeper.
 """
 
 import os
@@ -17,6 +17,7 @@ from zonekeeper.metadata.access.identities import OWN_PREFIX, X509, StoreIdentit
 from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.stores import zookeeper_tls
 from zonekeeper.metadata.stores.uri import ZooKeeperAddress
+from zonekeeper.placement.base.hidden import Secret
 
 _SECRET_BYTES_MAX: Final = 1_024
 #: A role's identity, and those that it had before and has next.
@@ -28,14 +29,14 @@ _OWNER_ONLY: Final = 0o600
 class Credentials:
     """The secrets of a process, and the identities that they prove."""
 
-    secrets: tuple[str, ...] = field(repr=False)
+    secrets: tuple[Secret, ...]
     identities: tuple[StoreIdentity, ...] = field(repr=False)
 
 
 def read(address: ZooKeeperAddress) -> Credentials:
     """Read the files of an address; raises ``UnauthorizedError``, which shows nothing of them."""
     store = str(address)
-    known: list[str] = []
+    known: list[Secret] = []
     if address.auth_file is not None:
         known += _lines(address.auth_file, "auth-file", store)
     if address.own_file is not None:
@@ -67,7 +68,7 @@ def of_file(path: Path) -> StoreIdentity:
     return identities.of_secret(_lines(path, "auth-file", "no store was asked")[0])
 
 
-def _lines(path: Path, option: str, store: str) -> list[str]:
+def _lines(path: Path, option: str, store: str) -> list[Secret]:
     try:
         with path.open("rb") as file:
             raw = file.read(_SECRET_BYTES_MAX + 1)
@@ -83,14 +84,14 @@ def _lines(path: Path, option: str, store: str) -> list[str]:
             f"in {_SECRET_BYTES_MAX} bytes",
             store=store,
         )
-    return lines
+    return [Secret(line.encode()) for line in lines]
 
 
 def _parted(line: str) -> tuple[str, str, str]:
     return line.partition(":")
 
 
-def _own(path: Path, store: str) -> list[str]:
+def _own(path: Path, store: str) -> list[Secret]:
     """Read the identity of one bookie's own, and draw it at its first start."""
     drawn = f"{OWN_PREFIX}{secrets.token_hex(8)}:{secrets.token_hex(32)}\n"
     part = path.with_name(f"{path.name}.part")
@@ -108,7 +109,7 @@ def _own(path: Path, store: str) -> list[str]:
                 f"'own-file' cannot be made: {error}", store=store
             ) from error
     (line, *more) = _lines(path, "own-file", store)
-    if more or not line.startswith(OWN_PREFIX):
+    if more or not line.startswith(OWN_PREFIX.encode()):
         raise errors.UnauthorizedError(
             f"'own-file' {path} does not hold one line whose user begins with {OWN_PREFIX!r}",
             store=store,

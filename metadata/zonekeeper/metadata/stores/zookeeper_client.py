@@ -57,6 +57,7 @@ from zonekeeper.metadata.store.watching import Key, Watched
 from zonekeeper.metadata.stores import zookeeper_answers, zookeeper_patience, zookeeper_tls
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.metadata.stores.uri import ZooKeeperAddress
+from zonekeeper.placement.base.hidden import Secret
 
 Answer = TypeVar("Answer")
 
@@ -91,7 +92,7 @@ class ZooKeeperClient:
         self,
         address: ZooKeeperAddress,
         guard: NodeGuard,
-        secrets: Sequence[str],
+        secrets: Sequence[Secret],
         timeouts: Timeouts,
         reports: Reports,
     ) -> None:
@@ -402,7 +403,7 @@ _USES: Final[Mapping[type[Write], NodeUse]] = {
 
 def _client(
     address: ZooKeeperAddress,
-    secrets: Sequence[str],
+    secrets: Sequence[Secret],
     session_ms: int,
     patience_s: float,
     *,
@@ -418,7 +419,7 @@ def _client(
         hosts=",".join(address.servers),
         timeout=session_ms / 1000,
         handler=handler,
-        auth_data=[("digest", secret) for secret in secrets],
+        auth_data=[("digest", secret.decode()) for secret in secrets],
         connection_retry=KazooRetry(
             max_tries=-1,
             delay=_RECONNECT_DELAY_SECONDS,

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 from zonekeeper.operator.admission.reviews import BadReviewError
 from zonekeeper.wire.formats.addresses import Address
+from zonekeeper.wire.running import listening
 
 PATH: Final = "/validate"
 HEAD_BYTES_MAX: Final = 16 << 10
@@ -68,13 +69,12 @@ async def served(
             served_now.pop(writer, None)
             writer.close()
 
-    server = await asyncio.start_server(
+    server = await listening.start_server(
         serve,
-        address.bare_host,
-        address.port,
+        address,
         limit=HEAD_BYTES_MAX,
-        ssl=context,
-        ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+        context=context,
+        handshake_timeout_s=HANDSHAKE_TIMEOUT_S,
     )
     try:
         yield int(server.sockets[0].getsockname()[1])

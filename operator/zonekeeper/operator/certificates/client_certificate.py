@@ -4,27 +4,24 @@ It needs the right to read the Secret of the authority, and no other. The certif
 renewed: it is made again before it ends, and after each rotation of the authority.
 """
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from zonekeeper.operator.certificates import issuing, pem, secret_data
-from zonekeeper.operator.certificates.renewing import BEFORE_MS, Validity
-from zonekeeper.operator.certificates.subjects import Subject
+from zonekeeper.operator.certificates import issuing, secret_data
+from zonekeeper.operator.certificates.renewing import BEFORE_MS
 from zonekeeper.operator.cluster import tls_parts
 from zonekeeper.operator.kubernetes.api import SECRETS, Json, Kubernetes
 from zonekeeper.placement.base import units
-from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.wire.identity import principals
 from zonekeeper.wire.identity.principals import Role
+from zonekeeper.wire.signing import pem
+from zonekeeper.wire.signing.folders import IssuedFiles
+from zonekeeper.wire.signing.values import NamesToSign, Validity
 
 LIFETIME_MS: Final = 90 * units.DAY_MS
 #: The roles that a certificate can be asked for.
 GIVEN_ROLES: Final = (Role.CLIENT, Role.MONITOR, Role.ADMIN, Role.AUTORECOVERY)
-_KEY_MODE: Final = 0o600
-_MODE: Final = 0o644
 
 
 class NoAuthorityError(Refusal):
@@ -33,16 +30,6 @@ class NoAuthorityError(Refusal):
 
 class BadClientNameError(Refusal, ValueError):
     """A principal cannot have this name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class IssuedFiles:
-    """The contents of the three files; there is no text of it, because it has a key."""
-
-    certificate: bytes
-    key: Secret
-    authorities: bytes
-    not_after_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +65,14 @@ async def issued(kubernetes: Kubernetes, wanted: WantedCertificate, *, wall_ms: 
             f"Secret {secret} has no authority that signs now: wait until the condition Secure of "
             f"{wanted.cluster} is True, and try again"
         )
-    subject = Subject(
-        secret="",
+    names = NamesToSign(
         common_name=wanted.name,
         uri=principals.uri_of(instance, wanted.role, wanted.name),
     )
     not_after_ms = min(wall_ms + wanted.lifetime_ms, signs.not_after_ms)
     validity = Validity(not_before_ms=wall_ms - BEFORE_MS, not_after_ms=not_after_ms)
     certificate, key = pem.issued(
-        subject, authority, secret_data.value(item, tls_parts.KEY), validity
+        names, authority, secret_data.value(item, tls_parts.KEY), validity
     )
     return IssuedFiles(
         certificate=certificate,
@@ -94,26 +80,6 @@ async def issued(kubernetes: Kubernetes, wanted: WantedCertificate, *, wall_ms: 
         authorities=secret_data.value(item, tls_parts.AUTHORITIES),
         not_after_ms=not_after_ms,
     )
-
-
-def write(files: IssuedFiles, folder: Path) -> tuple[Path, ...]:
-    """Write them under the names that a Secret has; only the owner of the process reads the key.
-
-    Each file is replaced whole, so that a process which reads them again never sees a part.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    contents = (
-        (tls_parts.AUTHORITIES, files.authorities, _MODE),
-        (tls_parts.CERTIFICATE, files.certificate, _MODE),
-        (tls_parts.KEY, files.key, _KEY_MODE),
-    )
-    fresh = [
-        (_written(folder / f".{name}.new", data, mode), folder / name)
-        for name, data, mode in contents
-    ]
-    for new, path in fresh:
-        new.replace(path)
-    return tuple(path for _, path in fresh)
 
 
 def secret(files: IssuedFiles, wanted: WantedCertificate, name: str) -> Json:
@@ -124,11 +90,3 @@ def secret(files: IssuedFiles, wanted: WantedCertificate, name: str) -> Json:
         tls_parts.AUTHORITIES: files.authorities,
     }
     return secret_data.of_application(name, wanted.namespace, values)
-
-
-def _written(path: Path, data: bytes, mode: int) -> Path:
-    path.unlink(missing_ok=True)  # one that was left may have another mode
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    return path

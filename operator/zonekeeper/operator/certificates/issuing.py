@@ -7,7 +7,7 @@ on an older look. So two operators, or an operator and a person, never mix their
 
 from typing import Final, assert_never
 
-from zonekeeper.operator.certificates import pem, secret_data
+from zonekeeper.operator.certificates import secret_data
 from zonekeeper.operator.certificates.renewing import (
     BundleAuthorities,
     CertificateStep,
@@ -20,6 +20,7 @@ from zonekeeper.operator.certificates.sights import SecretState
 from zonekeeper.operator.cluster import tls_parts
 from zonekeeper.operator.kubernetes.api import INSTANCE_LABEL, SECRETS, Json, Kubernetes
 from zonekeeper.placement.base.troubles import Trouble
+from zonekeeper.wire.signing import pem
 
 _OWN: Final = (
     tls_parts.CERTIFICATE,

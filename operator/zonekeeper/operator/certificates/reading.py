@@ -3,12 +3,11 @@
 Each is read by its name: the operator needs no right to list Secrets.
 """
 
-from zonekeeper.operator.certificates import pem, secret_data, subjects
+from zonekeeper.operator.certificates import secret_data, subjects
 from zonekeeper.operator.certificates.sights import (
     AuthoritySight,
     CertificateSight,
     LeafSight,
-    SeenCertificate,
 )
 from zonekeeper.operator.cluster import tls_parts
 from zonekeeper.operator.cluster.desired import Desired
@@ -22,6 +21,8 @@ from zonekeeper.operator.kubernetes.api import (
     NotPermittedError,
 )
 from zonekeeper.operator.shapes.tls import TlsMode
+from zonekeeper.wire.signing import pem
+from zonekeeper.wire.signing.values import SeenCertificate
 
 
 async def look(kubernetes: Kubernetes, desired: Desired, resource: Json) -> CertificateSight:

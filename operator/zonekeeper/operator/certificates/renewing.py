@@ -36,11 +36,11 @@ from zonekeeper.operator.certificates.sights import (
     CertificateSight,
     LeafSight,
     SecretState,
-    SeenCertificate,
 )
 from zonekeeper.operator.certificates.subjects import Subject
 from zonekeeper.operator.cluster.security_rules import TlsRules
 from zonekeeper.placement.base import units
+from zonekeeper.wire.signing.values import SeenCertificate, Validity
 
 #: Every certificate is valid from so long before its resource was made: clocks differ.
 BEFORE_MS: Final = units.DAY_MS
@@ -48,14 +48,6 @@ BEFORE_MS: Final = units.DAY_MS
 LEFT: Final = 3
 #: A renewal must make a certificate last longer by this part of its life, or it gains nothing.
 GAIN: Final = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validity:
-    """From when to when a certificate is valid, in wall time."""
-
-    not_before_ms: int
-    not_after_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

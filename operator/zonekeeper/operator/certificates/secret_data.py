@@ -8,7 +8,7 @@ import binascii
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from zonekeeper.operator.certificates.sights import SecretState, SeenCertificate
+from zonekeeper.operator.certificates.sights import SecretState
 from zonekeeper.operator.cluster import owned_objects, tls_parts
 from zonekeeper.operator.kubernetes.api import (
     CLUSTER_LABEL,
@@ -18,6 +18,7 @@ from zonekeeper.operator.kubernetes.api import (
     Json,
 )
 from zonekeeper.placement.base.hidden import Secret
+from zonekeeper.wire.signing.values import SeenCertificate
 
 COMING_CERTIFICATE: Final = "coming.crt"
 COMING_KEY: Final = "coming.key"

@@ -8,16 +8,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from zonekeeper.operator.kubernetes.api import Json
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenCertificate:
-    """A certificate."""
-
-    pem: str
-    #: The hash of the whole certificate: another one has another.
-    print: str
-    not_after_ms: int
+from zonekeeper.wire.signing.values import SeenCertificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

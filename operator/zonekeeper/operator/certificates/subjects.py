@@ -15,19 +15,15 @@ from zonekeeper.operator.cluster import owned_objects, tls_parts
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.shapes.tls import TlsMode
 from zonekeeper.wire.identity.principals import Role, uri_of
+from zonekeeper.wire.signing.values import NamesToSign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Subject(NamesToSign):
     """One certificate."""
 
     #: The name of its Secret.
     secret: str
-    #: The name of its principal.
-    common_name: str
-    uri: str
-    #: The names in DNS that it is checked by.
-    dns: tuple[str, ...] = ()
 
 
 def all_of(desired: Desired, instance: str, replicas: Mapping[str, int]) -> tuple[Subject, ...]:

@@ -230,6 +230,7 @@ def read(resource: Json) -> Desired | RefusedResource:
     chosen = config.read(spec.get("config"), "spec.config", problems)
     problems += forbidden.problems(spec)
     tls, network = security_rules.read(spec, resource, problems)
+    problems += security_rules.held_by_nobody(chosen, tls)
     store = store_access.read(values, problems)
     given_uri = values.get("metadata.uri")
     if given_uri is not None and (wrong := _uri_problem(given_uri)):

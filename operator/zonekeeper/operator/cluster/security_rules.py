@@ -1,6 +1,6 @@
 """Reads ``spec.tls`` and ``spec.network``: how a cluster is secured. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,7 +9,9 @@ from zonekeeper.operator.cluster.standing_defaults import StandingDefaults
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.shapes import network, shapes, tls
 from zonekeeper.operator.shapes.tls import IssuerKind, TlsMode
+from zonekeeper.placement.base import fields
 from zonekeeper.placement.base.fields import Problem
+from zonekeeper.wire.running.bookie_config import ACCESS, NOT_HELD, OWNERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,38 @@ def read(spec: Json, resource: Json, problems: list[Problem]) -> tuple[TlsRules,
     return _tls(_good(tls.SHAPE, spec, "tls", problems), is_secure=is_secure), _network(
         _good(network.SHAPE, spec, "network", problems), is_secure=is_secure
     )
+
+
+def held_by_nobody(config: Mapping[str, str], tls: TlsRules) -> Iterator[Problem]:
+    """Find rights to which no bookie could hold anybody; it would not start, or not say so.
+
+    A caller is known by its certificate alone, so there are no rights without TLS.
+    """
+    access, owners = (config.get(name, NOT_HELD) for name in (ACCESS, OWNERS))
+    if not tls.is_on and access != NOT_HELD:
+        rule = f"must be {NOT_HELD} without TLS: callers are known by their certificates"
+        hint = f"set it to {NOT_HELD}, or have certificates (spec.tls)"
+        yield Problem(f"spec.config.{ACCESS}", fields.shown(access), rule, hint)
+    is_off = not tls.is_on or config.get(ACCESS) == NOT_HELD
+    if is_off and owners != NOT_HELD:
+        where = "without TLS" if not tls.is_on else f"with {ACCESS}: {NOT_HELD}"
+        rule = f"must be {NOT_HELD} {where}: nobody is held to be a ledger's owner then"
+        hint = f"set it to {NOT_HELD}, or hold the rights of roles first"
+        yield Problem(f"spec.config.{OWNERS}", fields.shown(owners), rule, hint)
+
+
+def loosely(config: Mapping[str, str]) -> str:
+    """Say that bookies do what no role of a caller allows; empty: they refuse it to each role."""
+    match config.get(ACCESS):
+        case "off":
+            return f"spec.config.{ACCESS} is off: a certificate of any role may do everything"
+        case "warn":
+            return (
+                f"spec.config.{ACCESS} is warn: what no role of a caller allows is done, and "
+                "counted (zonekeeper_bookie_access_refusals_total)"
+            )
+        case _:
+            return ""
 
 
 def _good(shape: shapes.Shape, spec: Json, name: str, problems: list[Problem]) -> Json:

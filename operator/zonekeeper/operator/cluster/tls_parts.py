@@ -11,13 +11,14 @@ from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.shapes.tls import TlsMode
 from zonekeeper.wire.running import seam
+from zonekeeper.wire.signing import folders
 
 VOLUME: Final = "tls"
 FOLDER: Final = "/tls"
 #: The keys of a Secret of the type ``kubernetes.io/tls``, and that of the trusted authorities.
-CERTIFICATE: Final = "tls.crt"
-KEY: Final = "tls.key"
-AUTHORITIES: Final = "ca.crt"
+CERTIFICATE: Final = folders.CERTIFICATE
+KEY: Final = folders.KEY
+AUTHORITIES: Final = folders.AUTHORITIES
 
 
 def authority_name(cluster: str) -> str:

@@ -36,7 +36,7 @@ SETTINGS: Final = (
     Setting(
         name="tlsAuthority",
         shown_as="FILE",
-        otherwise="nothing is encrypted",
+        otherwise="a local cluster's own; else nothing is encrypted",
         help="A file on the driver and on every executor: PEM of the authority whose bookies are "
         "trusted. With the next two.",
     ),

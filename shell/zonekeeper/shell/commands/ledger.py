@@ -40,6 +40,7 @@ _WRONG = (
     errors.Unauthorized,
     errors.IllegalPlacement,
     errors.TooLarge,
+    errors.NoPrincipal,
 )
 _FIRST = click.option("--first", type=ENTRY, default=0, show_default=True, help="The first entry.")
 _RAW = click.option("--raw", is_flag=True, help="Put nothing between entries.  [default: newlines]")
@@ -306,15 +307,17 @@ def _how_far(writer: Writer) -> str:
 
 async def _created(client: Client, options: Options) -> Writer:
     file, sizes, digest = options["password_file"], options["quorums"], options["digest"]
-    pairs = options["custom"]
+    pairs, owner = options["custom"], options["owner"]
     assert file is None or isinstance(file, Path)
     assert sizes is None or isinstance(sizes, tuple)
     assert isinstance(pairs, tuple)
+    assert owner is None or isinstance(owner, str)
     return await client.create(
         password=ledger_options.password(file),
         quorums=ledger_options.quorums(sizes, client.bookies.policy.quorums),
         digest=None if digest is None else Digest(str(digest)),
         custom=ledger_options.custom(pairs),
+        owner=ledger_options.owner(owner),
     )
 
 

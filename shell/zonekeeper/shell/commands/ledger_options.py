@@ -4,18 +4,20 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Literal
 
 import click
 
 from zonekeeper.log.sessions.chain import STAMP_KEY
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats import placement_stamp
+from zonekeeper.metadata.formats.ledger_metadata import OWNER_KEY
 from zonekeeper.metadata.formats.ledger_paths import LEDGER_ID_MAX
 from zonekeeper.placement.base.digests import Digest
 from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.placement.base.quorums import Quorums
 from zonekeeper.placement.policy.rules_data import ENSEMBLE_MAX
+from zonekeeper.wire.identity import principals
 
 #: The password, if no file is given. No option takes it: all users of a machine see command lines.
 PASSWORD_VARIABLE: Final = "ZONEKEEPER_LEDGER_PASSWORD"  # noqa: S105 the name of a variable
@@ -30,6 +32,8 @@ PASSWORD: Final = click.option(
     help=f"The ledger's password, in a file. Without it {PASSWORD_VARIABLE} is used, if it is set.",
 )
 FORCE: Final = click.option("--force", is_flag=True, help="Also a ledger of a log.")
+#: Stands for the principal of the command itself; it is no principal, as it has no role.
+OWN: Final = "me"
 _QUORUMS_PARTS: Final = 3
 #: A number with more digits is a mistake, and takes long to read.
 _DIGITS_MAX: Final = 9
@@ -114,6 +118,12 @@ def creation(command: Callable[..., None]) -> Callable[..., None]:
             metavar="E/W/A",
             help="Ensemble, write and ack quorum.  [default: as the policy says]",
         ),
+        click.option(
+            "--owner",
+            metavar="ROLE/NAME",
+            help=f"The principal that the ledger belongs to, for good, as client/ingest; {OWN} for "
+            "the one that --tls-certificate names.  [default: none]",
+        ),
         PASSWORD,
     ):
         command = option(command)
@@ -147,10 +157,26 @@ def custom(pairs: tuple[str, ...]) -> Mapping[str, bytes]:
             raise RefusedCommand(
                 f"--custom {key}: this key names the log of a ledger, and is taken"
             )
+        if key == OWNER_KEY:
+            raise RefusedCommand(
+                f"--custom {key}: this key says whose the ledger is, and is taken: give --owner"
+            )
         if key in found:
             raise RefusedCommand(f"--custom {key} is given twice")
         found[key] = os.fsencode(value)
     return found
+
+
+def owner(given: str | None) -> str | Literal[True] | None:
+    """Read the owner of a new ledger; True: the principal of the command itself."""
+    if given is None:
+        return None
+    if given == OWN:
+        return True
+    try:
+        return str(principals.principal_of(given))
+    except ValueError as error:
+        raise RefusedCommand(f"--owner: {error}; {OWN} is your own") from None
 
 
 def _is_text(word: str) -> bool:

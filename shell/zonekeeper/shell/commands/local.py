@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypedDict, TypeVar, Unpack, cast
 
@@ -19,7 +19,6 @@ import click
 from rich.console import Console
 
 from zonekeeper.metadata.commands import exits, options
-from zonekeeper.metadata.stores.settings import METADATA
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.troubles import Trouble
 from zonekeeper.shell.demo import demo, demo_screen, demo_story
@@ -54,6 +53,7 @@ class _Given(TypedDict):
     autorecovery: int | None
     zookeeper: bool | None
     timers: Timers | None
+    tls: bool | None
 
 
 @click.group()
@@ -94,6 +94,12 @@ def local() -> None:
     help="The durations in the policy: of production, or so short that one can watch.  "
     f"{_DEFAULT.format(_STANDARD.timers)}",
 )
+@click.option(
+    "--tls/--plaintext",
+    default=None,
+    help="Make certificates: bookies serve over TLS only, and hold callers to their roles. "
+    f"Or serve plain text, to whoever reaches them.  {_DEFAULT.format('--tls')}",
+)
 @options.QUIET
 @options.OUTPUT
 def up(folder: Path, output: str, quiet: bool, **given: Unpack[_Given]) -> None:
@@ -109,7 +115,8 @@ def up(folder: Path, output: str, quiet: bool, **given: Unpack[_Given]) -> None:
     lines = [
         _listed(started, "started", "everything runs already"),
         f"metadata: {found.metadata}",
-        f"for all other commands and for clients: {_exported(found.metadata)}",
+        f"for all other commands and for clients: {_exported(cluster.environment)}",
+        local_text.encryption(found.state),
     ]
     if found.state.shape.timers is Timers.SHORT:
         lines.append(f"{local_text.SHORT_TIMERS}; made with --timers production, they are not")
@@ -134,13 +141,14 @@ def status(folder: Path, output: str) -> None:
 def env(folder: Path, output: str) -> None:
     """Print the line that tells a shell where the cluster is: eval "$(zonekeeper local env)".
 
-    Other commands, and programs that read ZONEKEEPER_METADATA, then need no address.
+    Other commands, and programs that read ZONEKEEPER_METADATA, then need no address. With
+    --zookeeper the line also names the certificate of commands, which no file is beside.
     """
     try:
-        address = _cluster(folder).address
+        found = _cluster(folder).environment
     except BadRequestError as error:
         raise exits.of(error) from None
-    _answer(output, _exported(address), {METADATA.environment: address})
+    _answer(output, _exported(found), dict(found))
 
 
 @local.command("kill-bookie", epilog="Example: zonekeeper local kill-bookie bk-a-0")
@@ -237,8 +245,14 @@ def down(folder: Path, purge: bool, output: str) -> None:
     help="Keep the cluster there, to look at afterwards: a new folder.  "
     "[default: a temporary folder]",
 )
+@click.option(
+    "--tls/--plaintext",
+    default=_STANDARD.tls,
+    help="Bookies serve over TLS only, and plain text is tried at each of them. Or all of it is "
+    "plain text.  [default: --tls]",
+)
 @options.OUTPUT
-def demo_command(folder: Path | None, output: str) -> None:
+def demo_command(folder: Path | None, tls: bool, output: str) -> None:
     """Show a cluster that loses a bookie, a zone for a while, and a zone for good.
 
     It takes less than two minutes. The exit code is 0 only if every promise was seen to hold: every
@@ -249,7 +263,8 @@ def demo_command(folder: Path | None, output: str) -> None:
     console = Console(highlight=False, stderr=output == "json")
     with _place(folder) as place:
         with demo_screen.opened(console, time.perf_counter) as screen:
-            summary = _run(demo.run(_cluster(place), screen, demo_story.DemoPace()))
+            played = demo.run(_cluster(place), screen, demo_story.DemoPace(), tls=tls)
+            summary = _run(played)
         screen.summary(summary)
         if output == "json":
             _print_json(summary.plain())
@@ -305,9 +320,10 @@ def _run(work: Coroutine[None, None, _T]) -> _T:
         sys.exit(exits.INTERRUPTED)
 
 
-def _exported(address: str) -> str:
+def _exported(environment: Mapping[str, str]) -> str:
     """Give the line of a shell that names the cluster to what is started from it."""
-    return f"export {METADATA.environment}={shlex.quote(address)}"
+    said = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
+    return f"export {said}"
 
 
 def _listed(names: Sequence[BookieId], done: str, nobody: str) -> str:

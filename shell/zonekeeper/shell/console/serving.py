@@ -13,6 +13,8 @@ from typing import Final
 
 from zonekeeper.shell.console import http_requests
 from zonekeeper.shell.console.http_requests import ConsoleReply, ConsoleRequest
+from zonekeeper.wire.formats import addresses
+from zonekeeper.wire.running import listening
 from zonekeeper.wire.running.processes import explained
 
 REQUEST_BYTES_MAX: Final = 8 << 10
@@ -51,7 +53,8 @@ async def served(answer: Answer, host: str, port: int, names: Set[str]) -> Async
             writer.close()
 
     with explained(f"cannot listen on {host}, port {port} (see --host, --port)"):
-        server = await asyncio.start_server(serve, host, port, limit=REQUEST_BYTES_MAX)
+        where = addresses.of(host, port)
+        server = await listening.start_server(serve, where, limit=REQUEST_BYTES_MAX)
     try:
         yield int(server.sockets[0].getsockname()[1])
     finally:

@@ -1,12 +1,13 @@
 """The figures of a run of the demonstration, and whether they keep its promises."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.zones.observation import Observation
 from zonekeeper.shell.demo.demo_load import AckTiming, LedgerFate
+from zonekeeper.shell.demo.demo_strangers import PlainTries
 
 MEDIAN: Final = 0.5
 NEARLY_ALL: Final = 0.99
@@ -68,6 +69,8 @@ class Summary:
     loss: ZoneLoss
     checked: Sequence[LedgerFate]
     copies: Copies
+    #: None: the cluster has no TLS, and nothing is said of it.
+    plain_tries: PlainTries | None
     seconds: float
 
     @property
@@ -114,6 +117,7 @@ class Summary:
                 "read and compared",
                 self.copies.entries == self.acked and not self.copies.problems,
             ),
+            *_of_tls(self.plain_tries),
         )
 
     @property
@@ -156,6 +160,13 @@ class Summary:
                 "seconds": round(self.loss.seconds, 1),
             },
             "copies": {"entries": self.copies.entries, "problems": list(self.copies.problems)},
+            "plainText": None
+            if self.plain_tries is None
+            else {
+                "ways": self.plain_tries.ways,
+                "tried": self.plain_tries.tried,
+                "accepted": self.plain_tries.accepted,
+            },
             "parts": [
                 {
                     "name": timing.name,
@@ -171,6 +182,16 @@ class Summary:
             "problems": self.problems,
             "seconds": round(self.seconds, 1),
         }
+
+
+def _of_tls(found: PlainTries | None) -> Iterator[tuple[str, bool]]:
+    if found is None:
+        return
+    yield (
+        f"all connections to bookies were TLS: {found.tried} of {found.ways} ways to them were "
+        f"tried in plain text, and {found.accepted} accepted",
+        0 < found.tried == found.ways and found.accepted == 0,
+    )
 
 
 def megabytes(size_bytes: int) -> str:

@@ -22,6 +22,7 @@ from zonekeeper.shell.demo.demo_load import Load
 from zonekeeper.shell.demo.demo_screen import BookieNow, Picture, Screen, ZoneNow
 from zonekeeper.shell.demo.demo_summary import MEDIAN, NEARLY_ALL
 from zonekeeper.shell.local.local_folder import LocalError
+from zonekeeper.wire.formats import addresses
 
 _EVERY_S: Final = 0.25
 _TIMEOUT_S: Final = 5
@@ -144,8 +145,8 @@ class DemoWatch:
 
 
 def _metrics(page: str) -> str:
-    host, _, port = page.rpartition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=_TIMEOUT_S)
+    where = addresses.parse(page)
+    connection = http.client.HTTPConnection(where.bare_host, where.port, timeout=_TIMEOUT_S)
     try:
         connection.request("GET", "/metrics")
         return connection.getresponse().read().decode()

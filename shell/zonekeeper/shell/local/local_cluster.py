@@ -19,14 +19,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from zonekeeper.client.base import beside_store
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.metadata.stores.opening import open_store
+from zonekeeper.metadata.stores.settings import METADATA
 from zonekeeper.metadata.stores.timeouts import Timeouts
 from zonekeeper.placement.base import misnamed
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.shell.local import (
+    local_certificates,
     local_looking,
     local_processes,
     local_room,
@@ -40,6 +43,8 @@ from zonekeeper.shell.local.local_processes import ProcessMark
 from zonekeeper.shell.local.local_shape import Asked, Shape
 from zonekeeper.shell.local.local_starting import Tell
 from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
+from zonekeeper.shell.reaching import reaching
+from zonekeeper.wire.grpc import tls
 
 #: A zone is frozen at most this often until no process in it keeps the metadata locked.
 _FREEZE_ATTEMPTS: Final = 20
@@ -60,6 +65,22 @@ class LocalCluster:
     def address(self) -> str:
         """The metadata store's address; raises ``BadRequestError`` if there is no cluster."""
         return self.folder.address(self._there())
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Give the variables that tell other commands, and programs, where the cluster is.
+
+        The certificate of commands is named only where they do not find it by the address. Raises
+        ``BadRequestError`` if there is no cluster.
+        """
+        state = self._there()
+        told = {METADATA.environment: self.folder.address(state)}
+        if state.shape.tls and state.shape.zookeeper:
+            files = beside_store.files_in(self.folder.certificates / beside_store.ADMIN)
+            paths = (files.authority, files.certificate, files.key)
+            for setting, path in zip(tls.CLIENT_SETTINGS, paths, strict=True):
+                told[setting.environment] = str(path)
+        return told
 
     async def up(self, asked: Asked | None = None) -> tuple[BookieId, ...]:
         """Start every process that does not run; make the cluster first if there is none.
@@ -178,9 +199,13 @@ class LocalCluster:
         return self.folder.make(shape, local_zookeeper.free_port() if shape.zookeeper else None)
 
     async def _initialise(self, state: LocalState) -> None:
-        """Make the root and the policy, if they do not exist yet."""
+        """Make the root, the certificates and the policy, if they do not exist yet."""
         async with local_looking.opened(self.folder, state) as store:
             cluster = await clusters.initialise(store, str(uuid.uuid4()))
+            if state.shape.tls:
+                names = local_certificates.wanted(state.shape, cluster.instance)
+                wall_ms = reaching.wall_ms()
+                local_certificates.provide(self.folder.certificates, names, wall_ms=wall_ms)
             if await policy_store.read(cluster) is None:
                 rules = local_shape.policy(state.shape)
                 await policy_store.write(cluster, rules, replaces=0)

@@ -7,6 +7,7 @@
     zookeeper/          the ZooKeeper server's data and its settings
     bookies/<id>/       the data of a bookie
     logs/<id>.log       the output of a process; each start appends to it
+    tls/<id>/           of a process, ``admin`` or ``client`` (``local_certificates``)
 
 A new cluster is made only in an empty folder. A purge removes nothing but these files. One command
 at a time works on a folder.
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from zonekeeper.client.base import beside_store
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.troubles import Refusal, Trouble
 from zonekeeper.shell.local import local_state
@@ -80,6 +82,11 @@ class Folder:
         """Give the folder in which a bookie keeps its data."""
         return self.path / _DATA / bookie
 
+    @property
+    def certificates(self) -> Path:
+        """The folder with all certificates; it may not be there."""
+        return self.path / beside_store.FOLDER
+
     def log(self, name: BookieId) -> Path:
         """Give the log file of a process."""
         return self.path / _LOGS / f"{name}.log"
@@ -109,7 +116,7 @@ class Folder:
 
     def purge(self) -> None:
         """Remove all files of the cluster."""
-        for part in (_DATA, _LOGS, _ZOOKEEPER):
+        for part in (_DATA, _LOGS, _ZOOKEEPER, beside_store.FOLDER):
             if (self.path / part).exists():
                 shutil.rmtree(self.path / part)
         for name in _FILES:

@@ -28,6 +28,7 @@ from zonekeeper.shell.local import local_processes, local_shape, local_starting
 from zonekeeper.shell.local.local_folder import Folder, LocalError
 from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
 from zonekeeper.shell.reaching import endpoints, reaching
+from zonekeeper.wire.formats import addresses
 
 _PATIENT = Timeouts()
 
@@ -220,4 +221,4 @@ async def _address(cluster: Cluster, bookie: BookieId) -> str | None:
     info = await registration.read_service_info(cluster, bookie)
     if info is None or info.bookie is None:
         return None
-    return f"{info.bookie.host}:{info.bookie.port}"
+    return str(addresses.of(info.bookie.host, info.bookie.port))

@@ -71,6 +71,7 @@ class Asked(TypedDict, total=False):
     autorecovery: int
     zookeeper: bool
     timers: Timers
+    tls: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +86,15 @@ class Shape:
     #: True: the metadata is in a ZooKeeper server. False: it is in a file.
     zookeeper: bool = False
     timers: Timers = Timers.SHORT
+    #: True: bookies serve over TLS only, and hold callers to their roles. False: plain text.
+    tls: bool = True
 
     def __str__(self) -> str:
         return (
             f"--zones {self.zones} --bookies-per-zone {self.bookies_per_zone} "
             f"--upgrade-domains {self.upgrade_domains} --autorecovery {self.autorecovery} "
-            f"--timers {self.timers} {'--zookeeper' if self.zookeeper else '--no-zookeeper'}"
+            f"{'--tls' if self.tls else '--plaintext'} --timers {self.timers} "
+            f"{'--zookeeper' if self.zookeeper else '--no-zookeeper'}"
         )
 
 

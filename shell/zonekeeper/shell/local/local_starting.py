@@ -14,12 +14,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from zonekeeper.client.base import beside_store
 from zonekeeper.placement.base import units
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.shell.local import local_processes, local_room, local_shape, local_zookeeper
 from zonekeeper.shell.local.local_folder import LOOPBACK, Folder, LocalError
 from zonekeeper.shell.local.local_processes import PYTHON, ProcessMark
 from zonekeeper.shell.local.local_state import ZOOKEEPER, LocalState
+from zonekeeper.wire.identity.callers import Enforcement
 
 #: A bookie that was killed waits for its former session to run out before it registers again.
 READY_TIMEOUT_MS: Final = 60_000
@@ -123,6 +125,8 @@ class LocalStart:
             "--http": _LISTEN,
             "--capacity": units.size_text(capacity_bytes),
         }
+        if shape.tls:
+            flags |= {**self._tls(name), "--access": Enforcement.ON.value}
         return ["bookie", "run", *(text for pair in flags.items() for text in pair)]
 
     def _autorecovery(self, name: BookieId) -> list[str]:
@@ -132,7 +136,17 @@ class LocalStart:
             "--zone": local_shape.autorecovery(self.state.shape)[name],
             "--http": _LISTEN,
         }
+        if self.state.shape.tls:
+            flags |= self._tls(name)
         return ["autorecovery", "run", *(text for pair in flags.items() for text in pair)]
+
+    def _tls(self, name: BookieId) -> dict[str, str]:
+        files = beside_store.files_in(self._folder.certificates / name)
+        return {
+            "--tls-authority": str(files.authority),
+            "--tls-certificate": str(files.certificate),
+            "--tls-key": str(files.key),
+        }
 
     def _is_ready(self, name: BookieId, lines: list[str]) -> bool:
         """Has a process printed its ready line? Notes the HTTP address in autorecovery's line."""

@@ -21,6 +21,8 @@ from zonekeeper.shell.local.local_shape import Shape, Timers
 NAME: Final = "local.json"
 ZOOKEEPER: Final = BookieId("zookeeper")
 _FORMAT: Final = 2
+#: A cluster with certificates: a program that knows none must not start its bookies.
+_FORMAT_TLS: Final = 3
 _BYTES_MAX: Final = 1 << 20
 
 
@@ -83,7 +85,7 @@ def write(folder: Path, state: LocalState) -> None:
 
 def _plain(state: LocalState) -> dict[str, object]:
     return {
-        "format": _FORMAT,
+        "format": _FORMAT_TLS if state.shape.tls else _FORMAT,
         "zones": state.shape.zones,
         "bookiesPerZone": state.shape.bookies_per_zone,
         "upgradeDomains": state.shape.upgrade_domains,
@@ -103,8 +105,10 @@ def _plain(state: LocalState) -> dict[str, object]:
 
 
 def _parse(data: dict[str, object]) -> LocalState:
-    if data["format"] != _FORMAT:
-        raise ValueError(f"it has format {data['format']!r}, and this program knows {_FORMAT}")
+    if data["format"] not in (_FORMAT, _FORMAT_TLS):
+        raise ValueError(
+            f"it has format {data['format']!r}, and this program knows {_FORMAT} and {_FORMAT_TLS}"
+        )
     marks, port = data["processes"], data["zooKeeperPort"]
     if not isinstance(marks, dict):
         raise TypeError("processes is no mapping")
@@ -116,6 +120,7 @@ def _parse(data: dict[str, object]) -> LocalState:
             autorecovery=_count(data["autorecovery"], least=0),
             timers=Timers(str(data["timers"])),
             zookeeper=port is not None,
+            tls=data["format"] == _FORMAT_TLS,
         ),
         zookeeper_port=None if port is None else _count(port),
         marks={

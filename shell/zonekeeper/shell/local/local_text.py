@@ -12,6 +12,7 @@ from zonekeeper.placement.zones.zone_records import ZoneRecord
 from zonekeeper.shell.local import local_shape
 from zonekeeper.shell.local.local_looking import LocalStatus, Process, SeenBookie, SeenProcess
 from zonekeeper.shell.local.local_shape import Timers
+from zonekeeper.shell.local.local_state import LocalState
 from zonekeeper.shell.reaching import reaching
 
 _STYLES = {
@@ -27,6 +28,17 @@ _NO_RECORD = "no zone watch has evaluated it yet"
 SHORT_TIMERS = "timers are scaled down, so that an outage is seen and judged in seconds"
 
 
+def encryption(state: LocalState) -> str:
+    """Say how the bookies of a cluster serve, and what programs need for it."""
+    if not state.shape.tls:
+        return "bookies serve plain text: every user of this machine may do everything"
+    if state.shape.zookeeper:
+        return "bookies serve over TLS only; programs name the files in the folder's tls/client"
+    return (
+        "bookies serve over TLS only; programs and commands find their certificates by themselves"
+    )
+
+
 def plain(found: LocalStatus) -> dict[str, object]:
     """Give the status as plain data."""
     recorded = found.recorded
@@ -34,6 +46,7 @@ def plain(found: LocalStatus) -> dict[str, object]:
     return {
         "metadata": found.metadata,
         "timers": found.state.shape.timers,
+        "tls": found.state.shape.tls,
         "unknown": recorded.unknown or None,
         "underReplicated": recorded.underreplicated,
         "zooKeeper": None if server is None else {"process": server.process, "pid": server.pid},
@@ -119,6 +132,7 @@ def _lines(found: LocalStatus) -> Iterator[str]:
         yield f"ZooKeeper: {_process(found.zookeeper).plain}"
     if found.state.shape.timers is Timers.SHORT:
         yield SHORT_TIMERS
+    yield encryption(found.state)
     yield f"metadata: {found.metadata}"
 
 

@@ -13,7 +13,7 @@ import click
 
 from zonekeeper.client.api import client as clients
 from zonekeeper.client.api.client import Client
-from zonekeeper.client.base import errors
+from zonekeeper.client.base import beside_store, errors
 from zonekeeper.client.base.config import ClientConfig
 from zonekeeper.metadata.commands import opening, options
 from zonekeeper.metadata.commands.exits import RefusedCommand
@@ -55,7 +55,8 @@ async def connected(
     """
     timeouts = opening.lasting() if lasting else opening.quick()
     async with AsyncExitStack() as stack:
-        config = ClientConfig(tls=tls, store=timeouts, password=password)
+        files = tls or beside_store.found(place.address, beside_store.ADMIN)
+        config = ClientConfig(tls=files, store=timeouts, password=password)
         opened = clients.connect(place.address, config)
         try:
             client = await stack.enter_async_context(opened)

@@ -21,6 +21,7 @@ def plain(number: LedgerId, ledger: LedgerMetadata) -> dict[str, object]:
         "quorums": _quorums(ledger),
         "digest": ledger.digest.value,
         "hasPassword": bool(ledger.password),
+        "owner": ledger.owner or None,
         "created": _when(ledger.created_ms),
         "custom": {key: base64.b64encode(value).decode() for key, value in ledger.custom},
         "fragments": [
@@ -36,6 +37,7 @@ def rows(number: LedgerId, ledger: LedgerMetadata) -> Iterator[tuple[str, str]]:
     yield "state", _state(ledger)
     yield "quorums", f"{_quorums(ledger)}, digest {ledger.digest.value}"
     yield "password", "yes" if ledger.password else "none"
+    yield "owner", ledger.owner or "none"
     yield "created", _when(ledger.created_ms) or "not known"
     for key, value in ledger.custom:
         yield "custom", _printable(f"{key}={value.decode(errors='backslashreplace')}")
@@ -43,7 +45,8 @@ def rows(number: LedgerId, ledger: LedgerMetadata) -> Iterator[tuple[str, str]]:
 
 def line(number: LedgerId, ledger: LedgerMetadata) -> str:
     """Give the main facts of the metadata on one line."""
-    return f"ledger {number}: {_state(ledger)}; {_quorums(ledger)}, {len(ledger.bookies)} bookies"
+    told = f"ledger {number}: {_state(ledger)}; {_quorums(ledger)}, {len(ledger.bookies)} bookies"
+    return f"{told}; of {ledger.owner}" if ledger.owner else told
 
 
 def listed(number: LedgerId, ledger: LedgerMetadata | None, *, as_json: bool) -> str:

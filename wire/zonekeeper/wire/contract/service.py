@@ -168,13 +168,25 @@ class BookieService(Protocol):
         """See ``BookieInfo.boot_epoch``."""
         ...
 
+    async def owner(self, ledger_id: LedgerId, *, also_unknown: bool, create_token: int = 0) -> str:
+        """Give the principal that a ledger belongs to; "": it has no owner.
+
+        What is not known here is read in the metadata store; raises MetadataAway or LedgerDeleted.
+        Of a ledger of which nothing is here there is nothing to protect, and the answer is "",
+        unless ``also_unknown``: the request that follows, a fence, would leave something here. If
+        that means another ledger under this id (``create_token``), the answer is "", too: the fence
+        is refused by that, and by it the bookie learns that its own ledger was perhaps deleted.
+        """
+        ...
+
     def append(self, items: Sequence[carriers.Request], replies: Replies) -> None:
         """Take the requests of one carrier, in order; never blocks, and answers later.
 
         An opening is stored durably before it is acknowledged, and is refused if its key is wrong.
         A fenced ledger can be opened too, because a recovery writes to it. The host has made sure
         that the ledgers of frames and LACs were opened on this stream, and that checksums are
-        right. A frame with the recovery flag may be written to a fenced ledger.
+        right. A frame with the recovery flag may be written to a fenced ledger. An opening with a
+        judge is decided only once its judge was told the ledger's owner.
         """
         ...
 

@@ -1,11 +1,10 @@
 """The address at which a process listens, or is reached: ``HOST:PORT``. Pure."""
 
+import ipaddress
 from dataclasses import dataclass
 from typing import Final
 
 PORT_MAX: Final = 65_535
-#: Hosts to listen at that name no host to connect to.
-_EVERYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 they are recognised here, not bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +48,8 @@ def host(text: str) -> str:
 
 def advertised(listen: Address, host_name: str) -> str:
     """Give the host to advertise if none is given: that of the address, if it names one."""
-    return host_name if listen.host in _EVERYWHERE else listen.host
+    try:
+        is_everywhere = ipaddress.ip_address(listen.bare_host).is_unspecified
+    except ValueError:
+        is_everywhere = False  # a name
+    return host_name if is_everywhere else listen.host

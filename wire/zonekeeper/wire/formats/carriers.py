@@ -52,7 +52,7 @@ from zonekeeper.wire.formats import checksums, entries, openings, proofs
 from zonekeeper.wire.formats.carrier_parts import ITEM, CarrierFrames, ItemKind, RawItem, checked_id
 from zonekeeper.wire.formats.carrier_parts import START as _START
 from zonekeeper.wire.formats.digests import MASTER_KEY_BYTES, MasterKey
-from zonekeeper.wire.formats.errors import Fault
+from zonekeeper.wire.formats.errors import Fault, OwnerJudge
 from zonekeeper.wire.formats.frames import Frame
 from zonekeeper.wire.formats.headers import SUMMED_FROM
 from zonekeeper.wire.formats.openings import FragmentOpening
@@ -105,6 +105,8 @@ class Open:
     proven: bool = False
     #: At the bookie's host: that proof, with what it must have been made of. It never travels.
     shown: ShownProof | None = field(default=None, compare=False, repr=False)
+    #: At the bookie's host: what decides once the ledger's owner is known. It never travels.
+    judge: OwnerJudge | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

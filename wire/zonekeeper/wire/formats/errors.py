@@ -36,7 +36,8 @@ answers.
 """
 
 import enum
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from zonekeeper.placement.base.troubles import Trouble
 
@@ -296,3 +297,8 @@ class FormatError(WireError):
         if self.fault is Fault.VERSION:
             return UnsupportedVersion(str(self))
         return BadRequest(str(self))
+
+
+#: Is told whose a ledger is ("": it has no owner), or why that is not known; gives the refusal of a
+#: request for it, or None.
+OwnerJudge: TypeAlias = Callable[[str | ProtocolError], ProtocolError | None]

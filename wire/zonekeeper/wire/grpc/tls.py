@@ -43,7 +43,8 @@ CLIENT_SETTINGS: Final = (
     Setting(
         name="tls-authority",
         shown_as="FILE",
-        help="PEM of the authority whose bookies are trusted; without it nothing is encrypted.",
+        help="PEM of the authority whose bookies are trusted. Without it nothing is encrypted, "
+        "unless a command or a job finds the certificate of a local cluster.",
     ),
     Setting(
         name="tls-certificate", shown_as="FILE", help="PEM of the certificate to show to bookies."
@@ -163,6 +164,13 @@ def _server_configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguratio
         [(read_pem(files.key, "PRIVATE KEY"), read_pem(files.certificate, "CERTIFICATE"))],
         root_certificates=read_pem(files.authority, "CERTIFICATE"),
     )
+
+
+def check_files(files: TlsFiles) -> None:
+    """Raise OSError or ValueError for files that are missing, not readable, or no PEM at all."""
+    for path in (files.authority, files.certificate):
+        read_pem(path, "CERTIFICATE")
+    read_pem(files.key, "PRIVATE KEY")
 
 
 def read_pem(path: Path, kind: str) -> bytes:

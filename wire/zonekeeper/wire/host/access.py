@@ -6,6 +6,9 @@ guard about each message. A guard works out once which operations are free for i
 number with a bit for each. So the question about a message costs the same, whatever the rights are.
 When the map of names changes, each guard works that out anew at its next message.
 
+A ledger may belong to a principal. Whose it is the bookie says (``service.BookieService.owner``):
+a guard gives a *judge* for each request for which that matters, and the judge decides.
+
 Each refusal, carried out or only warned of, is counted. A change, a fence and a refusal have a line
 in the audit (``running.audit_log``).
 """
@@ -15,14 +18,16 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.formats import errors
+from zonekeeper.wire.formats.errors import OwnerJudge
 from zonekeeper.wire.formats.exposition import Family, labelled
 from zonekeeper.wire.host.name_map_file import NameMapFile
 from zonekeeper.wire.identity import callers, rights
-from zonekeeper.wire.identity.callers import Caller, Enforcement, Verdict
+from zonekeeper.wire.identity.callers import Caller, Enforcement, OwnerRule, Verdict
 from zonekeeper.wire.identity.name_map import NameMap
 from zonekeeper.wire.identity.principals import PeerNames
 from zonekeeper.wire.identity.rights import Operation
@@ -41,8 +46,10 @@ class AccessFigures:
     """The refusals since the start: by operation, role and what was done about it."""
 
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    #: The same, of requests for ledgers of other owners.
+    of_owners: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
-    def families(self, enforcement: Enforcement) -> list[Family]:
+    def families(self, enforcement: Enforcement, owners: OwnerRule) -> list[Family]:
         """Give the metrics."""
         return [
             labelled(
@@ -51,15 +58,34 @@ class AccessFigures:
                 {each.value: int(each is enforcement) for each in Enforcement},
                 "1 for how strictly the rights of roles are held, 0 for the others.",
             ),
-            Family(
+            labelled(
+                "zonekeeper_bookie_owners",
+                "rule",
+                {each.value: int(each is owners) for each in OwnerRule},
+                "1 for what becomes of requests for ledgers of others, 0 for the others.",
+            ),
+            _refusals(
                 "zonekeeper_bookie_access_refusals_total",
-                {
-                    (("operation", operation), ("role", role), ("outcome", outcome)): count
-                    for (operation, role, outcome), count in self.counts.items()
-                },
+                self.counts,
                 "Operations that no role of the caller allows: refused, or only warned of.",
             ),
+            _refusals(
+                "zonekeeper_bookie_owner_refusals_total",
+                self.of_owners,
+                "Requests for ledgers of another owner: refused, or only warned of.",
+            ),
         ]
+
+
+def _refusals(name: str, counted: Counter[tuple[str, str, str]], said: str) -> Family:
+    return Family(
+        name,
+        {
+            (("operation", operation), ("role", role), ("outcome", outcome)): count
+            for (operation, role, outcome), count in counted.items()
+        },
+        said,
+    )
 
 
 class Access:
@@ -72,7 +98,9 @@ class Access:
         instance: str = "",
         names: NameMapFile | None = None,
         audit: AuditLog | None = None,
+        owners: OwnerRule = OwnerRule.OFF,
     ) -> None:
+        self.owners: Final = OwnerRule.OFF if enforcement is Enforcement.OFF else owners
         self.enforcement: Final = enforcement
         self.instance: Final = instance
         self.audit: Final = audit
@@ -120,7 +148,17 @@ class Access:
 class Guard:
     """What the caller of one connection may ask."""
 
-    __slots__ = ("_access", "_caller", "_decided", "_free", "_names", "_peer", "_version")
+    __slots__ = (
+        "_access",
+        "_caller",
+        "_decided",
+        "_free",
+        "_names",
+        "_own",
+        "_peer",
+        "_version",
+        "_warned",
+    )
 
     def __init__(self, access: Access, names: PeerNames | None, peer: str) -> None:
         self._access = access
@@ -134,6 +172,11 @@ class Guard:
         if self._version != self._access.version:
             self._work_out()
         return self._caller
+
+    @property
+    def asks_for_owners(self) -> bool:
+        """Does it matter to anybody whose a ledger is?"""
+        return self._access.owners is not OwnerRule.OFF
 
     def refusal(
         self, operation: Operation, ledger_id: LedgerId | None = None
@@ -150,6 +193,41 @@ class Guard:
         if (refusal := self.refusal(operation, ledger_id)) is not None:
             raise refusal
 
+    def judge(self, operation: Operation, ledger_id: LedgerId) -> OwnerJudge | None:
+        """Give what decides about an operation once the owner is known; None: no owner matters."""
+        if self._version != self._access.version:
+            self._work_out()
+        if not self._own & operation.bit:
+            return None
+        return partial(self.owner_refusal, operation, ledger_id)
+
+    def owner_refusal(
+        self, operation: Operation, ledger_id: LedgerId, found: str | errors.ProtocolError
+    ) -> errors.ProtocolError | None:
+        """Give the error for an operation on a ledger of this owner; None: do it.
+
+        ``found`` may be the reason why the owner is not known: that refuses where owners are held,
+        and is no reason where they are only warned of.
+        """
+        if self._version != self._access.version:
+            self._work_out()
+        rule = self._access.owners
+        if not found or not self._own & operation.bit:
+            return None
+        if not isinstance(found, str):
+            return found if rule is OwnerRule.ON else None
+        verdict = callers.owner_verdict(self._caller, operation, found, rule)
+        if verdict is Verdict.ALLOWED:
+            return None
+        self._access.figures.of_owners[operation.value, self._role(), verdict.value] += 1
+        why = callers.of_another(self._caller, operation, ledger_id, found)
+        if verdict is Verdict.REFUSED or not self._warned & operation.bit:
+            self._tell(operation, verdict.value, ledger_id, why)
+        if verdict is Verdict.REFUSED:
+            return errors.NotPermitted(f"{why}; nothing was done")
+        self._warned |= operation.bit  # a warning is told once a connection
+        return None
+
     @contextmanager
     def asked(self, operation: Operation, ledger_id: LedgerId | None = None) -> Iterator[None]:
         """Check an operation, which the block then does; the audit hears how it ended."""
@@ -158,17 +236,24 @@ class Guard:
         try:
             yield
             outcome = "done"
+        except errors.NotPermitted:
+            outcome = ""  # the refusal was told
+            raise
         except errors.ProtocolError as error:
             outcome = type(error).__name__
             raise
         finally:
-            if operation in rights.AUDITED:
+            if outcome and operation in rights.AUDITED:
                 self._tell(operation, outcome, ledger_id)
 
     def _work_out(self) -> None:
         access = self._access
         self._version = access.version
         self._caller, self._free = access.known(self._names)
+        #: The operations for which a ledger's owner matters, as a sum of their bits.
+        self._own = callers.own_bits(self._caller, access.owners)
+        #: The operations on ledgers of others that were warned of.
+        self._warned = 0
         #: What was decided about each operation that is not free, once it was asked for, and
         #: what it counts as. By the operation's bit.
         self._decided: dict[int, tuple[Verdict, tuple[str, str, str]]] = {}
@@ -180,8 +265,7 @@ class Guard:
         is_first = operation.bit not in self._decided
         if is_first:
             verdict = callers.verdict(caller, operation, self._access.enforcement)
-            role = "+".join(sorted({role.value for role in caller.roles})) or "none"
-            counted = operation.value, role, verdict.value
+            counted = operation.value, self._role(), verdict.value
             self._decided[operation.bit] = verdict, counted
         verdict, counted = self._decided[operation.bit]
         self._access.figures.counts[counted] += 1
@@ -191,6 +275,9 @@ class Guard:
         if is_first:  # a warning is told once a connection
             self._tell(operation, verdict.value, ledger_id, callers.lack(caller, operation))
         return None
+
+    def _role(self) -> str:
+        return "+".join(sorted({role.value for role in self._caller.roles})) or "none"
 
     def _tell(
         self, operation: Operation, outcome: str, ledger_id: LedgerId | None, why: str = ""

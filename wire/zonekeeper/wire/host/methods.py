@@ -60,11 +60,17 @@ class Call(Generic[Q, R]):
     serve: Callable[[Host, Q], Awaitable[R]]
     #: Gives the ledger that a request is about, for the audit; None: the call is about none.
     ledger_of: Callable[[Q], LedgerId] | None = None
+    #: Gives the create token of the ledger that is meant; None: no request says it.
+    token_of: Callable[[Q], int] | None = None
 
     async def serve_bytes(self, host: Host, guard: Guard, request: bytes) -> bytes:
         """Serve a request in its spelled form, if its caller may ask it."""
         asked = self.request.decode(request)
-        with guard.asked(self.operation, None if self.ledger_of is None else self.ledger_of(asked)):
+        ledger_id = None if self.ledger_of is None else self.ledger_of(asked)
+        token = 0 if self.token_of is None else self.token_of(asked)
+        with guard.asked(self.operation, ledger_id):
+            if ledger_id is not None:
+                await host.check_owner(guard, self.operation, ledger_id, token)
             answer = await self.serve(host, asked)
         return self.reply.encode(answer)
 
@@ -88,11 +94,13 @@ class Subscription(Generic[Q, R]):
         asked = self.request.decode(request)
         ledger_id, caller = self.ledger_of(asked), guard.caller
         guard.check(self.operation, ledger_id)
+        await host.check_owner(guard, self.operation, ledger_id)
         async with aclosing(self.serve(host, asked)) as answers:
             async for answer in answers:
                 if guard.caller is not caller:  # the map of names has changed meanwhile
                     caller = guard.caller
                     guard.check(self.operation, ledger_id)
+                    await host.check_owner(guard, self.operation, ledger_id)
                 yield self.reply.encode(answer)
 
 
@@ -107,6 +115,7 @@ FENCE: Final = Call(
     _EVIDENCE,
     lambda host, asked: host.fence(asked),
     lambda asked: asked.ledger_id,
+    lambda asked: asked.create_token,
 )
 READ_LAC: Final = Call(
     "ReadLac",

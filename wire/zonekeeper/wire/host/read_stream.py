@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.pipes import Pipe
 from zonekeeper.wire.formats import carriers, errors
-from zonekeeper.wire.host import packing
+from zonekeeper.wire.host import owning, packing
 from zonekeeper.wire.host.access import Guard
 from zonekeeper.wire.host.host_limits import REPLY_BYTES_MAX, HostLimits
 from zonekeeper.wire.host.packing import ReplyBudget
@@ -102,7 +102,11 @@ class ReadStream:
         if shown is not None and self._session.guesses.is_set():
             return  # the stream ends; each read may be a guess, and a carrier holds thousands
         try:
-            with self._guard.asked(operations.of_item(read), read.ledger_id):
+            operation = operations.of_item(read)
+            with self._guard.asked(operation, read.ledger_id):
+                await owning.check(
+                    self._bookie, self._guard, operation, read.ledger_id, read.create_token
+                )
                 reply = await self._bookie.read(
                     service.ReadRequest(
                         ledger_id=read.ledger_id,

@@ -41,14 +41,16 @@ from zonekeeper.wire.contract.pipes import Pipe, until_one_ends
 from zonekeeper.wire.formats import carriers, errors, openings, versions
 from zonekeeper.wire.formats.proofs import ProofAct
 from zonekeeper.wire.formats.versions import WireVersions
-from zonekeeper.wire.host import packing
+from zonekeeper.wire.host import owning, packing
 from zonekeeper.wire.host.access import Access, Guard
 from zonekeeper.wire.host.host_limits import REPLY_BYTES_MAX, HostLimits
+from zonekeeper.wire.host.owning import OwnedLedgers
 from zonekeeper.wire.host.packing import ReplyBudget
 from zonekeeper.wire.host.proving import ProofSession, ProofSessions
 from zonekeeper.wire.host.read_stream import ReadStream, ReplyShares
 from zonekeeper.wire.host.turns import Turns
 from zonekeeper.wire.identity import operations
+from zonekeeper.wire.identity.rights import Operation
 
 RANGES_MAX: Final = 100_000
 #: In one turn of the event loop, this much of the answers to readers is packed and sent.
@@ -215,6 +217,12 @@ class Host:
         finally:
             self._tails -= 1
 
+    async def check_owner(
+        self, guard: Guard, operation: Operation, ledger_id: LedgerId, create_token: int = 0
+    ) -> None:
+        """Raise NotPermitted for a ledger of another owner, or why the owner is not known."""
+        await owning.check(self.bookie, guard, operation, ledger_id, create_token)
+
     def _nobody(self) -> Guard:
         return self.access.guard(None, "a peer without TLS")
 
@@ -251,6 +259,7 @@ class _AppendStream:
         self._opened: OrderedDict[LedgerId, None] = OrderedDict()
         #: Openings without an answer: number to ledger.
         self._opening: dict[int, LedgerId] = {}
+        self._owned = OwnedLedgers(guard, self._opening)
         self._last_number = -1
         #: Requests that the bookie has and has not answered: number to bytes.
         self._waiting: dict[int, int] = {}
@@ -271,7 +280,7 @@ class _AppendStream:
         for number in numbers:
             self._release(number)
             if self._opening and (ledger_id := self._opening.pop(number, None)) is not None:
-                self._open(ledger_id)
+                self._open(number, ledger_id)
         self._acked.extend(numbers)
         self._answer()
 
@@ -281,16 +290,23 @@ class _AppendStream:
         self._release(number)
         if self._opening.pop(number, None) is not None:
             self._session.heard(error)
+            self._owned.not_opened(number)
         self._refuse(number, error)
 
     def forgotten(self, ledger_id: LedgerId) -> None:
         self._opened.pop(ledger_id, None)
-        # These openings were decided before, so they open nothing when they are acknowledged.
+        self._owned.forget(ledger_id)
+        # Openings that were decided before open nothing when they are acknowledged.
         for number in [each for each, opens in self._opening.items() if opens == ledger_id]:
             del self._opening[number]
+            self._owned.not_opened(number)
 
     def taken(self, message: bytes | bytearray) -> None:
         items = packing.items(message, self._wire_version)
+        if self._owned.is_another_caller_s():
+            self._opened.clear()
+            self._opening.clear()  # what was decided for another caller opens nothing
+            self._owned.clear()
         openings_before = len(self._opening)
         admitted = [self._admit(item) for item in items]
         accepted = [item for item in admitted if item is not None]
@@ -317,11 +333,12 @@ class _AppendStream:
             self._outlet.put(carriers.build(items, self._wire_version))
         self._look_for_room()
 
-    def _open(self, ledger_id: LedgerId) -> None:
+    def _open(self, number: int, ledger_id: LedgerId) -> None:
+        self._owned.opened(number, ledger_id)
         self._opened[ledger_id] = None
         self._opened.move_to_end(ledger_id)
         if len(self._opened) > self._limits.open_ledgers_max:
-            self._opened.popitem(last=False)
+            self._owned.forget(self._opened.popitem(last=False)[0])
 
     def _admit(self, item: carriers.Item) -> carriers.Request | None:
         """Check an item against the rules; None if it was refused already."""
@@ -337,12 +354,18 @@ class _AppendStream:
         if item.number <= self._last_number:
             raise errors.BadRequest(f"append {item.number} came after {self._last_number}")
         self._last_number = item.number
-        if (refusal := self._guard.refusal(operations.of_item(item), ledger_id)) is not None:
+        operation = operations.of_item(item)
+        refusal: errors.ProtocolError | None = self._guard.refusal(operation, ledger_id)
+        if refusal is None and self._owned and not isinstance(item, carriers.Open):
+            refusal = self._owned.refusal(operation, ledger_id)
+        if refusal is not None:
             self._refuse(item.number, refusal)
             return None
         if isinstance(item, carriers.Open):
             self._opening[item.number] = ledger_id
             item = self._session.of_opening(item)
+            if (judge := self._owned.judge(item.number, ledger_id)) is not None:
+                item = dataclasses.replace(item, judge=judge)
         elif ledger_id in self._opened:
             self._opened.move_to_end(ledger_id)
         else:

@@ -6,12 +6,15 @@ operation is counted that ``ON`` would refuse: a cluster with TLS keeps working 
 knows roles comes, and its owner sees what lacks a role before it is enforced. But a certificate
 with a URI of our scheme was made when there were roles. If it names nobody here, say as the monitor
 of another cluster, ``NAMED`` holds it to that: it may do nothing. Pure.
+
+``owner_verdict`` decides about one ledger, after that: a ledger may belong to a principal.
 """
 
 import enum
 from dataclasses import dataclass
 from typing import Final, assert_never
 
+from zonekeeper.placement.base.ids import LedgerId
 from zonekeeper.wire.formats import errors
 from zonekeeper.wire.identity import principals, rights
 from zonekeeper.wire.identity.name_map import NameMap
@@ -29,6 +32,16 @@ class Enforcement(enum.Enum):
     #: A caller with a principal is refused, and one of another cluster; others are warned of.
     NAMED = "named"
     #: Every caller is refused what no role of it may do.
+    ON = "on"
+
+
+class OwnerRule(enum.Enum):
+    """What becomes of a request for a ledger that belongs to another principal."""
+
+    #: Nobody asks whose a ledger is.
+    OFF = "off"
+    #: It is done, and counted and told to the audit.
+    WARN = "warn"
     ON = "on"
 
 
@@ -98,6 +111,48 @@ def verdict(caller: Caller, operation: Operation, enforcement: Enforcement) -> V
             assert_never(enforcement)
 
 
+def owner_verdict(caller: Caller, operation: Operation, owner: str, rule: OwnerRule) -> Verdict:
+    """Decide about an operation on a ledger that has this owner; "": it has none.
+
+    The operation itself was decided before. A caller that is nobody owns nothing.
+    """
+    if rule is OwnerRule.OFF or not owner or operation not in rights.OWNED:
+        return Verdict.ALLOWED
+    if any(rights.of_others(role, operation) for role in caller.roles):
+        return Verdict.ALLOWED
+    if owner in map(str, caller.principals):
+        return Verdict.ALLOWED
+    return Verdict.REFUSED if rule is OwnerRule.ON else Verdict.WARNED
+
+
+def own_bits(caller: Caller, rule: OwnerRule) -> int:
+    """Give the operations for which a ledger's owner matters, as a sum of their bits."""
+    if rule is OwnerRule.OFF:
+        return 0
+    held = {
+        each: any(rights.of_others(role, each) for role in caller.roles) for each in rights.OWNED
+    }
+    # A role that works on ledgers of others is kept from all else by its rights alone: repair
+    # would ask whose each ledger is before it may not append there.
+    works_for_others = any(held.values())
+    return sum(
+        each.bit
+        for each, is_free in held.items()
+        if not is_free
+        and not (works_for_others and rights.best(caller.roles, each) is rights.Grant.NO)
+    )
+
+
+def of_another(caller: Caller, operation: Operation, ledger_id: LedgerId, owner: str) -> str:
+    """Say whose the ledger is, and which roles may do this with ledgers of others."""
+    may = " or ".join(role.value for role in Role if rights.of_others(role, operation))
+    needs = f"the principal {owner}" + (f", or the role {may}" if may else "")
+    return (
+        f"{_asker(caller)} asks for {operation.value} of ledger {ledger_id}, which is of "
+        f"{owner}: that needs {needs}"
+    )
+
+
 def free_bits(caller: Caller, enforcement: Enforcement) -> int:
     """Give the operations that need no further look, as a sum of their bits."""
     return sum(
@@ -110,8 +165,11 @@ def free_bits(caller: Caller, enforcement: Enforcement) -> int:
 def lack(caller: Caller, operation: Operation) -> str:
     """Say which role is missing, and who asks for what."""
     allowed = " or ".join(role.value for role in rights.roles_for(operation))
-    asker = str(caller) if caller.principals else f"a caller without a role ({caller.why_nobody})"
-    return f"{asker} asks for {operation.value}, which needs the role {allowed}"
+    return f"{_asker(caller)} asks for {operation.value}, which needs the role {allowed}"
+
+
+def _asker(caller: Caller) -> str:
+    return str(caller) if caller.principals else f"a caller without a role ({caller.why_nobody})"
 
 
 def refusal(caller: Caller, operation: Operation) -> errors.NotPermitted:

@@ -102,6 +102,19 @@ def parse(uri: str, instance: str) -> Named:
         return NamesNobody(f"{uri!r} names no role that is known here; there are: {known}")
 
 
+def principal_of(text: str) -> Principal:
+    """Read ``role/name``, as a ledger's owner is written; raises ValueError."""
+    role, slash, name = text.partition("/")
+    roles = {each.value: each for each in Role}
+    if not slash or role not in roles or not is_name(name):
+        known = ", ".join(roles)
+        raise ValueError(
+            f"{text[:NAME_CHARACTERS_MAX]!r} is no principal: write role/name, as client/ingest; "
+            f"the roles are {known}, and a name has letters, digits and . _ - @ :"
+        )
+    return Principal(roles[role], name)
+
+
 def uri_of(instance: str, role: Role, name: str) -> str:
     """Spell the URI of a principal; raises ValueError for a text that no URI can have."""
     uri = f"{SCHEME}{instance}/{role.value}/{name}"

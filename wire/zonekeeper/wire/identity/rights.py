@@ -4,16 +4,19 @@ An *operation* is what a message asks for: a call by its name, an item of a stre
 its flags. So a frame of a recovery is another operation than a frame of a writer, and a read that
 fences is another one than a read. Each operation has a row, and each role has a cell in it.
 
-Three answers are possible:
+Four answers are possible:
 
 * ``NO``.
-* ``KEY``: for a ledger whose key the caller shows. The host asks for the role alone. The bookie
-  asks for the key, where the operation carries one.
+* ``OWN``: for a ledger whose key the caller shows, and which has no owner or is the caller's own.
+* ``KEY``: for a ledger whose key the caller shows, whoever its owner is. The host asks for the role
+  alone. The bookie asks for the key, where the operation carries one.
 * ``YES``: for every ledger.
 
-Repair works on ledgers of others, so autorecovery has ``YES`` where a client has ``KEY``. The
-bookie asks it for the key all the same: it reads each key in the metadata. A role is granted only
-what its code asks for: a new use needs a new cell here. docs/security.md shows this table.
+Repair works on ledgers of others, so autorecovery has ``YES`` where a client has ``OWN``. The
+bookie asks it for the key all the same: it reads each key in the metadata. A person with the role
+``admin`` may look at somebody's ledger, fence and recover it, and writes nothing new into it. A
+role is granted only what its code asks for: a new use needs a new cell here. docs/security.md shows
+this table.
 """
 
 import enum
@@ -55,6 +58,7 @@ class Grant(enum.Enum):
     """May a role do an operation?"""
 
     NO = "no"
+    OWN = "with the ledger's key, and as its owner if it has one"
     KEY = "with the ledger's key"
     YES = "yes"
 
@@ -82,7 +86,9 @@ MEANINGS: Final = MappingProxyType(
 )
 
 _REPAIR: Final = {Role.AUTORECOVERY: Grant.YES}
-_LEDGER: Final = {Role.CLIENT: Grant.KEY, Role.ADMIN: Grant.KEY}
+_LEDGER: Final = {Role.CLIENT: Grant.OWN, Role.ADMIN: Grant.KEY}
+#: What only a ledger's writer does.
+_WRITER: Final = {Role.CLIENT: Grant.OWN, Role.ADMIN: Grant.OWN}
 
 #: The cells that grant something.
 _GRANTED: Final[dict[Operation, dict[Role, Grant]]] = {
@@ -94,10 +100,10 @@ _GRANTED: Final[dict[Operation, dict[Role, Grant]]] = {
         Role.MONITOR: Grant.YES,
     },
     Operation.OPEN: _LEDGER | _REPAIR,
-    Operation.APPEND: _LEDGER,
+    Operation.APPEND: _WRITER,
     Operation.RECOVERY_APPEND: _LEDGER | _REPAIR,
-    Operation.WRITE_LAC: _LEDGER,
-    Operation.FORCE: _LEDGER,
+    Operation.WRITE_LAC: _WRITER,
+    Operation.FORCE: _WRITER,
     Operation.READ: _LEDGER | _REPAIR,
     Operation.FENCING_READ: _LEDGER | _REPAIR,
     Operation.READ_LAC: _LEDGER | _REPAIR,
@@ -121,6 +127,9 @@ AUDITED: Final = frozenset(
 )
 
 
+_FROM_THE_MOST: Final = (Grant.YES, Grant.KEY, Grant.OWN)
+
+
 def grant(role: Role, operation: Operation) -> Grant:
     """May this role do this operation?"""
     return _GRANTED[operation].get(role, Grant.NO)
@@ -129,7 +138,12 @@ def grant(role: Role, operation: Operation) -> Grant:
 def best(roles: Iterable[Role], operation: Operation) -> Grant:
     """Give the most that one of these roles is granted; without a role ``NO``."""
     found = {grant(role, operation) for role in roles}
-    return next((each for each in (Grant.YES, Grant.KEY) if each in found), Grant.NO)
+    return next((each for each in _FROM_THE_MOST if each in found), Grant.NO)
+
+
+def of_others(role: Role, operation: Operation) -> bool:
+    """May this role do this operation with a ledger that has another owner?"""
+    return grant(role, operation) in (Grant.KEY, Grant.YES)
 
 
 def roles_for(operation: Operation) -> tuple[Role, ...]:
@@ -142,5 +156,10 @@ def granted_bits(roles: Iterable[Role]) -> int:
     held = tuple(roles)
     return sum(each.bit for each in Operation if best(held, each) is not Grant.NO)
 
+
+#: The operations that are about a ledger, and that its owner may do.
+OWNED: Final = frozenset(
+    each for each, cells in _GRANTED.items() if {Grant.OWN, Grant.KEY} & set(cells.values())
+)
 
 ALL_BITS: Final = sum(each.bit for each in Operation)

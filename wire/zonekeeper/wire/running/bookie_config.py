@@ -55,6 +55,8 @@ CHOSEN: Final[Mapping[str, fields.Kind]] = {
     "major-compaction-interval": _TIME,
     "compaction-rate": _SIZE,
     "ledger-keys": fields.OneOf(KeyRule),
+    "access": fields.Text("off|warn|named|on", "one of off, warn, named, on", "warn"),
+    "ledger-owners": fields.Text("off|warn|on", "one of off, warn, on", "warn"),
     "log-level": fields.Text(
         "debug|info|warning|error", "one of debug, info, warning, error", "info"
     ),
@@ -71,12 +73,15 @@ RESERVED: Final = (
         "tls-authority",
         "tls-certificate",
         "tls-key",
-        # Roles stand in certificates: who issues these says how strictly they are held.
-        "access",
         "access-names",
     ),
     "termination-log",
 )
+#: The settings that hold callers to what their certificates name; where they are ``NOT_HELD``,
+#: nobody is held. ``access`` decides about all callers, so the other one counts beside it alone.
+ACCESS: Final = "access"
+OWNERS: Final = "ledger-owners"
+NOT_HELD: Final = "off"
 #: The shares of a device at which its level changes, and the share that none may exceed.
 MARKS: Final = ("disk-warn", "disk-low")
 FULL_MARK: Final = "disk-full"

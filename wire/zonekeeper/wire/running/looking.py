@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 
 from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.formats.exposition import Family, single
+from zonekeeper.wire.running import listening
 
 REQUEST_BYTES_MAX: Final = 8 << 10
 REQUEST_TIMEOUT_MS: Final = 5_000
@@ -89,9 +90,7 @@ async def served(pages: Pages, address: Address) -> AsyncIterator[int]:
             served_now.pop(writer, None)
             writer.close()
 
-    server = await asyncio.start_server(
-        serve, address.bare_host, address.port, limit=REQUEST_BYTES_MAX
-    )
+    server = await listening.start_server(serve, address, limit=REQUEST_BYTES_MAX)
     try:
         yield int(server.sockets[0].getsockname()[1])
     finally:

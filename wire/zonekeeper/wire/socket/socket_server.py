@@ -34,6 +34,7 @@ from zonekeeper.wire.formats.socket_messages import (
 )
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.identity import certificates
+from zonekeeper.wire.running import listening
 from zonekeeper.wire.socket import connection as connections
 from zonekeeper.wire.socket import socket_calls
 from zonekeeper.wire.socket.connection import (
@@ -100,11 +101,8 @@ class SocketServer:
         self._limits = limits or SocketLimits()
         self.figures = figures or SocketFigures()
         self._halves = HalfMessages(self._limits.half_bytes_max)
-        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         try:
-            self._listener = socket.create_server(
-                (address.bare_host, address.port), family=family, backlog=_BACKLOG
-            )
+            self._listener = listening.opened(address, backlog=_BACKLOG)
         except OSError as fault:
             raise OSError(f"cannot listen on {address}: is the port taken? ({fault})") from fault
         self._listener.setblocking(False)
@@ -144,7 +142,7 @@ class SocketServer:
                 _logger.warning("socket: cannot take a connection: %s", fault)
                 await asyncio.sleep(_ACCEPT_PAUSE_S)
                 continue
-            where = f"{peer[0]}:{peer[1]}"
+            where = listening.peer_of(peer)
             if self.figures.now >= self._limits.connections_max:
                 sock.close()
                 self._ended(where, EndCause.TOO_MANY, "there are too many connections")

@@ -13,7 +13,13 @@ from typing import Final
 from zonekeeper.operator.certificates import issuer_objects, renewing, secret_data, subjects
 from zonekeeper.operator.certificates.renewing import IssuingTime
 from zonekeeper.operator.certificates.subjects import Subject
-from zonekeeper.operator.cluster import drift, owned_objects, store_access, tls_parts
+from zonekeeper.operator.cluster import (
+    drift,
+    owned_objects,
+    security_rules,
+    store_access,
+    tls_parts,
+)
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.kubernetes.api import CERTIFICATES
 from zonekeeper.operator.plan import conditions, ownership
@@ -87,7 +93,11 @@ def _told(desired: Desired, observed: Observed) -> Condition:
         return conditions.good(kind, "IssuingPaused", f"{len(wanted)} certificates{paused}")
     if renewing.is_under_way(observed.certificates):
         return conditions.good(kind, "Rotating", "one authority is being followed by another")
-    told = f"{len(wanted)} certificates", store_access.unguarded(desired.store)
+    told = (
+        f"{len(wanted)} certificates",
+        security_rules.loosely(desired.config),
+        store_access.unguarded(desired.store),
+    )
     return conditions.good(kind, str(desired.tls.mode), "; ".join(filter(None, told)))
 
 

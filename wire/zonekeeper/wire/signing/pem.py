@@ -15,11 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from zonekeeper.operator.certificates.renewing import Validity
-from zonekeeper.operator.certificates.sights import SeenCertificate
-from zonekeeper.operator.certificates.subjects import Subject
 from zonekeeper.placement.base.hidden import Secret
 from zonekeeper.placement.base.troubles import Refusal
+from zonekeeper.wire.signing.values import NamesToSign, SeenCertificate, Validity
 
 #: What a common name may have; the whole name stands in the URI.
 _COMMON_NAME_MAX: Final = 64
@@ -113,11 +111,11 @@ def made_authority(cluster: str, validity: Validity) -> tuple[bytes, Secret]:
 
 
 def issued(
-    subject: Subject, authority: bytes, authority_key: bytes, validity: Validity
+    names: NamesToSign, authority: bytes, authority_key: bytes, validity: Validity
 ) -> tuple[bytes, Secret]:
     """Sign a new key: give the certificate and the key; raises ``UnusableAuthorityError``."""
     if not (is_authority(authority) and belongs(authority_key, authority)):
-        raise UnusableAuthorityError("the Secret of the authority has no key that can sign")
+        raise UnusableAuthorityError("the authority has no key that can sign")
     signer = _loaded(authority)[0]
     signing = serialization.load_pem_private_key(authority_key, password=None)
     if not isinstance(signing, ec.EllipticCurvePrivateKey):
@@ -125,14 +123,14 @@ def issued(
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key()
     alternatives = [
-        x509.UniformResourceIdentifier(subject.uri),
-        *(x509.DNSName(one) for one in subject.dns),
+        x509.UniformResourceIdentifier(names.uri),
+        *(x509.DNSName(one) for one in names.dns),
     ]
     both = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
-    uses = both if subject.dns else both[:1]
+    uses = both if names.dns else both[:1]
     serial = x509.random_serial_number()
     certificate = (
-        _builder(_name(subject.common_name), signer.subject, public, serial, validity)
+        _builder(_name(names.common_name), signer.subject, public, serial, validity)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)

@@ -1,0 +1,1 @@
+"""Certificates that are made: an authority, what it signs, and the files of both."""
