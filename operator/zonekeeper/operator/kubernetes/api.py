@@ -39,6 +39,8 @@ FORMATS_LABEL: Final = f"{GROUP}/formats"
 #: On a pod that gives a bookie an empty disk: the name of its cluster's resource. It does not carry
 #: ``CLUSTER_LABEL`` either.
 REFILLS_LABEL: Final = f"{GROUP}/refills"
+#: On such a pod: the uid of the bookie's pod that refused the disk.
+REFUSED_BY: Final = f"{GROUP}/refused-by"
 #: On a pod that writes while a zone is away for a drill: the name of its cluster's resource. It
 #: does not carry ``CLUSTER_LABEL`` either.
 PROBES_LABEL: Final = f"{GROUP}/probes"

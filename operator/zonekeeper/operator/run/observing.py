@@ -46,9 +46,9 @@ from zonekeeper.operator.sight import (
     budget_sight,
     formats_pod,
     holdings,
-    lost_disks,
     node_sight,
     observed,
+    refill_pod,
     watch_sight,
 )
 from zonekeeper.operator.sight.formats_pod import FormatsPod
@@ -146,16 +146,7 @@ async def look(
         wall_ms=moment.wall_ms,
         made_ms=_made_ms(resource),
     )
-    for_work = (
-        is_at_work(seen)
-        or healing.is_wanted(seen)
-        or budget_sight.is_drain(seen)
-        or drill_orders.is_wanted(seen)
-        or any(
-            order.is_pending(order.zone_sets(one, seen)) or scaling.is_wanted(one, seen)
-            for one in built
-        )
-    )
+    for_work = _may_work(seen, built)
     found = await _found(kubernetes, root, kept_spec.address(kept, resource), built, for_work)
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
     judged = wanted if isinstance(wanted, Desired) else of_kept
@@ -164,6 +155,20 @@ async def look(
         looked,
         holdings=known,
         certificates=await _certificates(kubernetes, of_kept or judged, resource, earlier, moment),
+    )
+
+
+def _may_work(seen: Observed, built: Iterable[Desired]) -> bool:
+    """Is there perhaps planned work? Then the root is asked what that needs."""
+    return (
+        is_at_work(seen)
+        or healing.is_wanted(seen)
+        or budget_sight.is_drain(seen)
+        or drill_orders.is_wanted(seen)
+        or any(
+            order.is_pending(order.zone_sets(one, seen)) or scaling.is_wanted(one, seen)
+            for one in built
+        )
     )
 
 
@@ -376,14 +381,14 @@ async def _refilling(
     kubernetes: Kubernetes, resource: Json, built: Iterable[Desired], pods: tuple[Pod, ...]
 ) -> tuple[FormatsPod, ...]:
     """Read the pods that give bookies empty disks, where there may be some."""
-    is_chosen = any(one.heal.lost_volume is LostVolume.REFILL for one in built)
-    if not is_chosen and not any(True for _ in lost_disks.refusing(pods)):
+    is_chosen = any(one.heal.lost_volume is not LostVolume.TELL for one in built)
+    if not is_chosen and all(pod.ready for pod in pods):
         return ()
     meta = resource["metadata"]
     labels = f"{REFILLS_LABEL}={meta['name']}"
     items = await kubernetes.list(PODS, meta["namespace"], labels=labels)
     ours = (item for item in items if owned_objects.controller_of(item) == meta["uid"])
-    return tuple(map(formats_pod.read, ours))
+    return tuple(map(refill_pod.read, ours))
 
 
 async def _probes(kubernetes: Kubernetes, resource: Json) -> tuple[FormatsPod, ...]:
