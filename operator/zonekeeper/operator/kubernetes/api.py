@@ -62,6 +62,8 @@ OVERRIDE: Final = f"{GROUP}/override"
 #: On a resource: bookies that run already are taken over, with the objects that run them. The value
 #: is the instance of their root, so that no annotation of another cluster takes these.
 ADOPT: Final = f"{GROUP}/adopt"
+#: On a resource: this bookie is emptied, and gets another volume, once.
+REPLACE: Final = f"{GROUP}/replace"
 #: Keeps a deleted resource until the operator has removed its volumes and its root.
 FINALIZER: Final = f"{GROUP}/operator"
 #: On a deleted resource: its root is left behind where the store does not answer. The value is the

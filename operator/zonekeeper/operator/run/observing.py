@@ -34,7 +34,7 @@ from zonekeeper.operator.kubernetes.api import (
 )
 from zonekeeper.operator.plan.drills import drill_orders, drill_record
 from zonekeeper.operator.plan.scaling import leaving, scaling
-from zonekeeper.operator.plan.volumes import healing
+from zonekeeper.operator.plan.volumes import healing, replace_memory, replacing
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import RootFound, Roots
@@ -163,6 +163,7 @@ def _may_work(seen: Observed, built: Iterable[Desired]) -> bool:
     return (
         is_at_work(seen)
         or healing.is_wanted(seen)
+        or replacing.is_wanted(seen)
         or budget_sight.is_drain(seen)
         or drill_orders.is_wanted(seen)
         or any(
@@ -338,7 +339,9 @@ def _beyond(
 ) -> tuple[frozenset[BookieId], frozenset[BookieId]]:
     """Give the bookies of which a proof is needed, and all that serve and are not asked for."""
     serving = holdings.run_beyond(judged, seen.replicas).values()
-    return leaving.to_be_listed(judged, seen, found), frozenset[BookieId]().union(*serving)
+    emptied = replacing.to_be_listed(seen)
+    due = leaving.to_be_listed(judged, seen, found) | emptied
+    return due, emptied.union(*serving)
 
 
 async def look_whole(
@@ -382,7 +385,8 @@ async def _refilling(
 ) -> tuple[FormatsPod, ...]:
     """Read the pods that give bookies empty disks, where there may be some."""
     is_chosen = any(one.heal.lost_volume is not LostVolume.TELL for one in built)
-    if not is_chosen and all(pod.ready for pod in pods):
+    is_noted = replace_memory.read(resource.get("status") or {}) is not None
+    if not is_chosen and not is_noted and all(pod.ready for pod in pods):
         return ()
     meta = resource["metadata"]
     labels = f"{REFILLS_LABEL}={meta['name']}"

@@ -44,6 +44,7 @@ from zonekeeper.operator.plan.plans import (
 )
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Case
+from zonekeeper.operator.plan.volumes import replacing
 from zonekeeper.operator.roots.roots import RootFound
 from zonekeeper.operator.sight import lost_disks, refill_pod
 from zonekeeper.operator.sight.lost_disks import LostDisk
@@ -81,10 +82,11 @@ def actions(case: Case) -> tuple[Action, ...]:
 
 def waits(case: Case) -> Waiting | None:
     """Say which volumes are lost, and what is done about each; None: none is."""
-    found = lost_disks.found(case.observed)
+    root = case.observed.root
+    anew = replacing.given_anew(case.observed, root) if isinstance(root, RootFound) else None
+    found = [one for one in lost_disks.found(case.observed) if one.bookie != anew]
     if not found:
         return None
-    root = case.observed.root
     told = []
     for one in found:
         if case.buildable is None or not isinstance(root, RootFound):
@@ -102,10 +104,18 @@ class _Healing:
         self._observed = observed
         self._root = root
         self._lost = lost_disks.found(observed)
+        #: Its volume is given anew because a person asks for it: no choice is asked.
+        self._anew = replacing.given_anew(observed, root)
 
     def actions(self) -> Iterator[Action]:
         yield from self._back()
         yield from self._refilled()
+        pods = {pod.name for pod in self._observed.refilling}
+        yield from self._given(
+            one
+            for one in self._lost
+            if one.bookie == self._anew and refill_pod.name_of(one.bookie) not in pods
+        )
         if self._wanted.journal is not None:
             return
         match self._wanted.heal.lost_volume:
@@ -122,7 +132,10 @@ class _Healing:
 
     def _refill(self) -> Iterator[Apply]:
         """Make the pods that give empty disks."""
-        for one in self._next(self._lost):
+        yield from self._given(self._next(self._lost))
+
+    def _given(self, lost: Iterable[LostDisk]) -> Iterator[Apply]:
+        for one in lost:
             found = self._observed.sets.get(one.bookie.rpartition("-")[0])
             if found is not None:
                 body = refill_pod.made(found, one, self._observed.resource)
@@ -138,9 +151,10 @@ class _Healing:
         starting = {
             refill_pod.name_of(one) for one in self._root.locations.keys() - self._root.registered
         }
-        chosen = self._wanted.heal.lost_volume
         for pod in self._observed.refilling:
             one, is_done = lost.get(pod.name), pod.exit_code == 0
+            is_anew = self._anew is not None and pod.name == refill_pod.name_of(self._anew)
+            chosen = LostVolume.REFILL if is_anew else self._wanted.heal.lost_volume
             if one is not None and is_done:
                 if one.uid == pod.refused_by:
                     yield RemoveObject(kind=PODS, name=one.bookie, uid=one.uid)

@@ -1,0 +1,252 @@
+"""A bookie that a person names is emptied, and gets another volume; nothing else is touched."""
+
+import pytest
+
+from tests.operator import resources
+from tests.operator.resources import NAME, SPACE
+from tests.operator.roll import rolling_world
+from tests.operator.scaling import removing_world
+from tests.operator.volumes.losing_world import LosingWorld
+from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, PODS, REPLACE, Json
+from zonekeeper.operator.lead.leading import Unrivalled
+from zonekeeper.operator.plan.plans import Action, ConfirmEmptied
+from zonekeeper.operator.plan.volumes import replacing
+from zonekeeper.operator.roots.roots import Roots
+from zonekeeper.operator.run.acting import Actor
+from zonekeeper.placement.zones.bookie_orders import OrderKind
+
+ONE, OTHER = "log-b-1", "log-a-0"
+#: It takes fewer turns.
+TURNS_MAX = 60
+
+
+async def built(world: LosingWorld | None = None) -> LosingWorld:
+    found = LosingWorld() if world is None else world
+    await found.settle()
+    for names in (("log-a-0", ONE, "log-c-0"), (ONE, "log-a-1", "log-c-1")):
+        await found.write_ledger(*names)
+    return found
+
+
+def name(world: LosingWorld, bookie: str | None) -> None:
+    """Annotate the resource as a person does; None: take the annotation off."""
+    found = world.kubernetes.peek(BOOKIE_CLUSTERS, SPACE, NAME)
+    assert found is not None
+    annotations = found["metadata"].setdefault("annotations", {})
+    annotations.pop(REPLACE, None)
+    if bookie is not None:
+        annotations[REPLACE] = bookie
+    world.kubernetes.put(BOOKIE_CLUSTERS, found)
+
+
+class ReplaceWatch:
+    """After each turn: which claims are others, and that no ledger named their bookies."""
+
+    def __init__(self, world: LosingWorld) -> None:
+        self._world = world
+        self._cookies: dict[str, int | None] = {}
+        self._claims: dict[str, str] = {}
+        self.gone: list[str] = []
+
+    async def look(self) -> None:
+        world, named = self._world, await self._world.named()
+        claims = {
+            bookie: str(item["metadata"]["uid"]) for bookie, item in (await world.claims()).items()
+        }
+        for bookie, uid in self._claims.items():
+            if claims.get(bookie) != uid:
+                assert bookie not in named, f"the volume of {bookie} went too early"
+                self.gone.append(bookie)
+        for bookie in await world.cookies():
+            now = await world.incarnation(bookie)
+            assert self._cookies.setdefault(bookie, now) == now, f"{bookie} has another cookie"
+        self._claims = claims
+        orders = await world.orders()
+        assert len(orders) <= 1
+        assert {one.kind for one in orders.values()} <= {OrderKind.DRAIN}
+
+
+async def is_well(world: LosingWorld) -> None:
+    assert resources.statuses(await world.conditions()) == {"True"}
+    assert await world.orders() == {}
+    assert world.refusing == set()
+    pods = [one["metadata"]["name"] for one in await world.kubernetes.list(PODS, SPACE)]
+    assert not [pod for pod in pods if pod.endswith("-refill")]
+    before = await world.picture()
+    await world.turn()
+    assert await world.picture() == before, "at rest no write"
+
+
+async def noted(world: LosingWorld) -> Json:
+    found: Json = (await world.get())["status"].get("replacing", {})
+    return found
+
+
+async def until_ordered(world: LosingWorld, watch: ReplaceWatch) -> None:
+    for _ in range(TURNS_MAX):
+        await world.turn()
+        await watch.look()
+        if await world.orders():
+            return
+        await world.controllers()
+    raise AssertionError(await world.message("VolumesReady"))
+
+
+async def test_the_bookie_is_emptied_and_serves_on_another_volume_under_its_cookie() -> None:
+    world = await built()
+    pods, claims = await rolling_world.uids(world), await world.claims()
+    watch = ReplaceWatch(world)
+    await watch.look()
+
+    name(world, ONE)
+    await world.settle(after_turn=watch.look)
+
+    assert watch.gone == [ONE]
+    assert await noted(world) | {"claim": "", "pod": ""} == {
+        "bookie": ONE,
+        "phase": "Done",
+        "claim": "",
+        "pod": "",
+    }
+    await is_well(world)
+    now = await rolling_world.uids(world)
+    assert {one for one in pods if pods[one] != now[one]} == {ONE}
+    assert (await world.claims()).keys() == claims.keys()
+
+    await world.settle(after_turn=watch.look)
+    assert watch.gone == [ONE], "it is done once"
+    name(world, None)
+    await world.settle(after_turn=watch.look)
+    assert await noted(world) == {}
+    name(world, ONE)
+    await world.settle(after_turn=watch.look)
+    assert watch.gone == [ONE, ONE], "and once more when it is asked for once more"
+    await is_well(world)
+
+
+@pytest.mark.parametrize("turns", range(1, 12))
+async def test_taken_back_before_anything_is_deleted_it_serves_on_as_before(turns: int) -> None:
+    world = await built()
+    claims = {one: item["metadata"]["uid"] for one, item in (await world.claims()).items()}
+    watch = ReplaceWatch(world)
+    name(world, ONE)
+    for _ in range(turns):
+        await world.turn()
+        await watch.look()
+        await world.controllers()
+    was_deleted = watch.gone != []
+    name(world, None)
+    await world.settle(after_turn=watch.look)
+
+    assert watch.gone == ([ONE] if was_deleted else [])
+    now = {one: item["metadata"]["uid"] for one, item in (await world.claims()).items()}
+    assert {one for one in claims if claims[one] != now[one]} == ({ONE} if was_deleted else set())
+    assert await noted(world) == {}
+    await is_well(world)
+
+
+async def test_another_bookie_that_is_named_meanwhile_waits_for_the_first_to_be_back() -> None:
+    world = await built()
+    watch = ReplaceWatch(world)
+    name(world, ONE)
+    await until_ordered(world, watch)
+    name(world, OTHER)
+    await world.settle(after_turn=watch.look)
+
+    assert watch.gone == [OTHER]
+    await is_well(world)
+
+
+@pytest.mark.parametrize("asked", [f"{ONE} {OTHER}", f"{ONE},{OTHER}", "log-b-7", "cat-b-1", "x"])
+async def test_what_is_not_one_bookie_of_the_cluster_is_refused_in_words(asked: str) -> None:
+    world = await built()
+    watch = ReplaceWatch(world)
+    name(world, asked)
+    await world.settle(after_turn=watch.look)
+
+    assert (await world.conditions())["VolumesReady"] == ("False", "ReplaceWaits")
+    assert "must name one bookie of this cluster" in await world.message("VolumesReady")
+    assert watch.gone == []
+    assert await world.orders() == {}
+
+
+async def test_in_a_held_zone_and_while_anything_else_is_away_it_waits() -> None:
+    world = await built()
+    watch = ReplaceWatch(world)
+    await world.hold("b")
+    name(world, ONE)
+    await world.settle(after_turn=watch.look)
+    assert (await world.conditions())["VolumesReady"] == ("False", "ReplaceWaits")
+    assert "zoneHeld" in await world.message("VolumesReady")
+    assert await world.orders() == {}
+
+    await world.release("b")
+    await world.settle(after_turn=watch.look)
+    assert watch.gone == [ONE]
+    await is_well(world)
+
+
+async def test_with_a_journal_volume_it_is_refused() -> None:
+    world = await built(LosingWorld(storage={"size": "1Gi", "journal": {"size": "512Mi"}}))
+    name(world, ONE)
+    await world.settle()
+    assert "it has a journal volume, too" in await world.message("VolumesReady")
+    assert await world.orders() == {}
+
+
+async def test_an_order_of_a_person_is_left_alone() -> None:
+    world = await built()
+    await removing_world.give(world, ONE, by="ann", kind=OrderKind.DRAIN)
+    name(world, ONE)
+    await world.settle()
+    assert "an order about it stands already" in await world.message("VolumesReady")
+    (order,) = (await world.orders()).values()
+    assert order.given.by == "ann"
+
+
+async def test_how_far_it_is_is_told() -> None:
+    world = await built()
+    world.held_by = "zone b is held"
+    name(world, ONE)
+    await world.settle()
+    assert (await world.conditions())["VolumesReady"] == ("False", "Replacing")
+    told = await world.message("VolumesReady")
+    assert f"{ONE} gets another volume: it is emptied" in told
+    assert "waiting for the gate" in told
+    assert "zone b is held" in told
+
+
+async def test_an_order_that_a_person_takes_back_at_the_last_moment_keeps_the_claim() -> None:
+    """The operator has seen it emptied, and reads it once more before it deletes."""
+    world = await built()
+    watch = ReplaceWatch(world)
+    name(world, ONE)
+    await until_ordered(world, watch)
+    acts: tuple[Action, ...] = ()
+    for _ in range(TURNS_MAX):
+        await world.controllers()
+        if (acts := (await world.plan()).actions) and isinstance(acts[0], ConfirmEmptied):
+            break
+    assert [type(one).__name__ for one in acts] == ["ConfirmEmptied", *["RemoveObject"] * 2]
+    claims, pods = await world.claims(), await rolling_world.uids(world)
+
+    await removing_world.take_back(world, ONE, by="ann")
+    roots = Roots(world.open_for_operator)
+    actor = Actor(world.kubernetes, roots, Unrivalled())
+    failures = await actor.perform(acts, await world.get(), await world.address())
+    await roots.close()
+
+    assert "its order is another one, or says otherwise now" in failures[0]
+    assert await world.claims() == claims
+    assert await rolling_world.uids(world) == pods
+    await world.settle(after_turn=watch.look)
+    assert watch.gone == [ONE], "as long as it is asked for, it is ordered again"
+
+
+async def test_no_order_of_another_name_is_followed() -> None:
+    world = await built()
+    seen, _ = await world.look()
+    assert replacing.giver(seen).endswith("/replace")
+    await removing_world.give(world, OTHER, by=f"{replacing.giver(seen)}r", kind=OrderKind.DRAIN)
+    await world.settle()
+    assert list(await world.orders()) == [OTHER]
