@@ -171,6 +171,11 @@ def test_another_volume_is_asked_for_by_an_annotation(
     assert found is not None
     assert found["metadata"]["annotations"][REPLACE] == "log-b-0"
 
+    ended = run("replace", "log", "log-b-0", "--end")
+    assert ended.exit_code == 0
+    assert "no more" in ended.output
+    assert given(kubernetes) == []
+
 
 def test_a_report_is_a_new_file_for_its_person_alone(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "r.tar.gz"

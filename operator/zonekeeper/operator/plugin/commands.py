@@ -310,13 +310,15 @@ def release_bookie(*, bookie: str, **given: Unpack[_GivenOrder]) -> None:
 
 @plugin.command("replace", epilog="Example: kubectl zonekeeper replace log log-b-0 -n logs")
 @options.YES
+@click.option("--end", is_flag=True, help="Take it back; nothing is deleted if nothing was yet.")
 @_on_resource
 @click.argument("bookie")
-def replace_volume(target: PluginTarget, *, bookie: str, yes: bool) -> None:
+def replace_volume(target: PluginTarget, *, bookie: str, end: bool, yes: bool) -> None:
     """Empty a bookie that serves, and then give it another volume. It sets an annotation."""
-    _confirm(f"{bookie} is emptied, and then its volume is deleted. Go on?", yes=yes)
-    said = f"another volume of {bookie} is asked for; VolumesReady tells of it"
-    _edit(target, {"metadata": {"annotations": {REPLACE: bookie}}}, said)
+    if not end:
+        _confirm(f"{bookie} is emptied, and then its volume is deleted. Go on?", yes=yes)
+    said = f"another volume of {bookie} is asked for{' no more' * end}; VolumesReady tells of it"
+    _edit(target, {"metadata": {"annotations": {REPLACE: None if end else bookie}}}, said)
 
 
 # ── a zone ──
