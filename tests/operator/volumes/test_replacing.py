@@ -7,12 +7,20 @@ from tests.operator.resources import NAME, SPACE
 from tests.operator.roll import rolling_world
 from tests.operator.scaling import removing_world
 from tests.operator.volumes.losing_world import LosingWorld
-from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, PODS, REPLACE, Json
+from zonekeeper.operator.kubernetes.api import (
+    BOOKIE_CLUSTERS,
+    CLAIMS,
+    INSTANCE_LABEL,
+    PODS,
+    REPLACE,
+    Json,
+)
 from zonekeeper.operator.lead.leading import Unrivalled
 from zonekeeper.operator.plan.plans import Action, ConfirmEmptied
 from zonekeeper.operator.plan.volumes import replacing
-from zonekeeper.operator.roots.roots import Roots
+from zonekeeper.operator.roots.roots import RootChangedError, Roots
 from zonekeeper.operator.run.acting import Actor
+from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.zones.bookie_orders import OrderKind
 
 ONE, OTHER = "log-b-1", "log-a-0"
@@ -250,3 +258,108 @@ async def test_no_order_of_another_name_is_followed() -> None:
     await removing_world.give(world, OTHER, by=f"{replacing.giver(seen)}r", kind=OrderKind.DRAIN)
     await world.settle()
     assert list(await world.orders()) == [OTHER]
+
+
+class ProtectingWorld(LosingWorld):
+    """A claim that is deleted stays until no pod runs on it, as Kubernetes keeps it."""
+
+    async def controllers(self) -> None:
+        await super().controllers()
+        for item in (await self.claims()).values():
+            if not item["metadata"].get("finalizers"):
+                item["metadata"]["finalizers"] = ["kubernetes.io/pvc-protection"]
+                self.kubernetes.put(CLAIMS, item)
+
+    async def turn(self) -> int | None:
+        wait_ms = await super().turn()
+        pods = await rolling_world.uids(self)
+        for bookie, item in (await self.claims()).items():
+            if bookie not in pods and item["metadata"].get("deletionTimestamp"):
+                item["metadata"]["finalizers"] = []
+                self.kubernetes.put(CLAIMS, item)
+                self.kubernetes.mark_deleted(CLAIMS, SPACE, f"data-{bookie}")
+        return wait_ms
+
+
+@pytest.mark.parametrize("is_remade", [False, True])
+async def test_a_claim_that_kubernetes_keeps_for_its_pod_goes_with_the_pod(is_remade: bool) -> None:
+    """Also where the operator ends between the two, and the pod was made anew before."""
+    world = await built(ProtectingWorld())
+    watch = ReplaceWatch(world)
+    name(world, ONE)
+    await until_ordered(world, watch)
+    for _ in range(TURNS_MAX if is_remade else 0):
+        await world.controllers()
+        acts = (await world.plan()).actions
+        if acts and isinstance(acts[0], ConfirmEmptied):
+            roots = Roots(world.open_for_operator)
+            actor = Actor(world.kubernetes, roots, Unrivalled())
+            await actor.perform(acts[:2], await world.get(), await world.address())
+            await roots.close()
+            world.kubernetes.mark_deleted(PODS, SPACE, ONE)
+            pod = world.kubernetes.peek(PODS, SPACE, OTHER)
+            assert pod is not None
+            meta = pod["metadata"] | {"name": ONE, "uid": "another"}
+            world.kubernetes.put(PODS, pod | {"metadata": meta})
+            break
+    await world.settle(after_turn=watch.look)
+    assert watch.gone == [ONE]
+    assert (await noted(world))["phase"] == "Done"
+    await is_well(world)
+
+
+async def test_the_roll_goes_first_and_then_the_bookie_is_replaced() -> None:
+    world = await built()
+    watch, said = ReplaceWatch(world), set[str]()
+
+    async def look() -> None:
+        await watch.look()
+        if await world.orders():
+            assert set((await rolling_world.images(world)).values()) == {rolling_world.NEW}
+        said.add(await world.message("VolumesReady"))
+
+    await world.change(image=rolling_world.NEW)
+    name(world, ONE)
+    await world.settle(after_turn=look)
+    assert watch.gone == [ONE]
+    assert any("the roll goes first" in one for one in said)
+
+
+async def test_bookies_that_are_removed_go_first() -> None:
+    world = await built()
+    await world.write_ledger("log-a-2", "log-b-2", "log-c-2")
+    world.is_repaired = False
+    await world.change(bookiesPerZone=2)
+    await world.settle()
+    assert [one.kind for one in (await world.orders()).values()] == [OrderKind.REMOVE]
+    name(world, ONE)
+    await world.settle()
+    assert "bookies are being removed" in await world.message("VolumesReady")
+    assert len(await world.orders()) == 1
+
+
+async def test_a_claim_that_is_not_known_as_this_clusters_is_not_touched() -> None:
+    world = await built()
+    claim = (await world.claims())[ONE]
+    claim["metadata"]["labels"][INSTANCE_LABEL] = "another"
+    world.kubernetes.put(CLAIMS, claim)
+    name(world, ONE)
+    await world.settle()
+    assert "the claim is not of this cluster" in await world.message("VolumesReady")
+    assert await world.orders() == {}
+
+
+async def test_the_order_is_confirmed_by_its_token() -> None:
+    world = await built()
+    await removing_world.give(world, ONE, by="ann", kind=OrderKind.DRAIN)
+    await world.settle()
+    (order,) = (await world.orders()).values()
+    assert order.emptied_ms is not None
+    roots, instance = Roots(world.open_for_operator), (await world.get())["status"]["instance"]
+    address = await world.address()
+    await roots.confirm_emptied(address, BookieId(ONE), order.token, instance=instance)
+    with pytest.raises(RootChangedError):
+        await roots.confirm_emptied(address, BookieId(ONE), "other", instance=instance)
+    with pytest.raises(RootChangedError):
+        await roots.confirm_emptied(address, BookieId(OTHER), order.token, instance=instance)
+    await roots.close()
