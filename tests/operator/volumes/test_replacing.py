@@ -20,6 +20,7 @@ from zonekeeper.operator.plan.plans import Action, ConfirmEmptied
 from zonekeeper.operator.plan.volumes import replacing
 from zonekeeper.operator.roots.roots import RootChangedError, Roots
 from zonekeeper.operator.run.acting import Actor
+from zonekeeper.operator.sight.holdings import ASKED_EVERY_MS
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.zones.bookie_orders import OrderKind
 
@@ -281,6 +282,56 @@ class ProtectingWorld(LosingWorld):
         return wait_ms
 
 
+async def delete_claim(world: LosingWorld) -> None:
+    """Let an operator end just after it has deleted the claim."""
+    acts: tuple[Action, ...] = ()
+    for _ in range(TURNS_MAX):
+        await world.controllers()
+        if (acts := (await world.plan()).actions) and isinstance(acts[0], ConfirmEmptied):
+            break
+    roots = Roots(world.open_for_operator)
+    actor = Actor(world.kubernetes, roots, Unrivalled())
+    assert await actor.perform(acts[:2], await world.get(), await world.address()) == ()
+    await roots.close()
+    world.reconciler = world.new_operator()
+
+
+async def test_a_pod_that_runs_without_its_claim_goes_after_all() -> None:
+    world = await built()
+    watch = ReplaceWatch(world)
+    name(world, ONE)
+    await until_ordered(world, watch)
+    before = await rolling_world.uids(world)
+    await delete_claim(world)
+    await world.settle()
+    await world.settle()
+    now = await rolling_world.uids(world)
+    assert {one for one in before if before[one] != now[one]} == {ONE}
+    assert (await noted(world))["phase"] == "Done"
+    await is_well(world)
+
+
+async def test_a_ledger_that_names_the_bookie_after_all_keeps_its_volume() -> None:
+    world = await built()
+    watch = ReplaceWatch(world)
+    name(world, ONE)
+    await until_ordered(world, watch)
+    for _ in range(TURNS_MAX):
+        await world.controllers()
+        if (await world.orders())[ONE].emptied_ms is not None:
+            break
+    ledger = await world.write_ledger(ONE, OTHER, "log-c-0")
+    await world.settle(after_turn=watch.look)
+    assert watch.gone == []
+    assert "the ledgers are listed once more" in await world.message("VolumesReady")
+
+    await world.delete_ledger(ledger)
+    world.now_ms += ASKED_EVERY_MS
+    await world.settle(after_turn=watch.look)
+    assert watch.gone == [ONE]
+    await is_well(world)
+
+
 @pytest.mark.parametrize("is_remade", [False, True])
 async def test_a_claim_that_kubernetes_keeps_for_its_pod_goes_with_the_pod(is_remade: bool) -> None:
     """Also where the operator ends between the two, and the pod was made anew before."""
@@ -288,20 +339,14 @@ async def test_a_claim_that_kubernetes_keeps_for_its_pod_goes_with_the_pod(is_re
     watch = ReplaceWatch(world)
     name(world, ONE)
     await until_ordered(world, watch)
-    for _ in range(TURNS_MAX if is_remade else 0):
-        await world.controllers()
-        acts = (await world.plan()).actions
-        if acts and isinstance(acts[0], ConfirmEmptied):
-            roots = Roots(world.open_for_operator)
-            actor = Actor(world.kubernetes, roots, Unrivalled())
-            await actor.perform(acts[:2], await world.get(), await world.address())
-            await roots.close()
-            world.kubernetes.mark_deleted(PODS, SPACE, ONE)
-            pod = world.kubernetes.peek(PODS, SPACE, OTHER)
-            assert pod is not None
-            meta = pod["metadata"] | {"name": ONE, "uid": "another"}
-            world.kubernetes.put(PODS, pod | {"metadata": meta})
-            break
+    if is_remade:
+        await delete_claim(world)
+        pod = world.kubernetes.peek(PODS, SPACE, ONE)
+        assert pod is not None
+        world.kubernetes.mark_deleted(PODS, SPACE, ONE)
+        meta = pod["metadata"] | {"uid": "another"}
+        world.kubernetes.put(PODS, pod | {"metadata": meta})
+        await world.settle(after_turn=watch.look)
     await world.settle(after_turn=watch.look)
     assert watch.gone == [ONE]
     assert (await noted(world))["phase"] == "Done"
@@ -363,3 +408,36 @@ async def test_the_order_is_confirmed_by_its_token() -> None:
     with pytest.raises(RootChangedError):
         await roots.confirm_emptied(address, BookieId(OTHER), order.token, instance=instance)
     await roots.close()
+
+
+async def test_no_pod_goes_before_its_bookie_is_emptied_whoever_deletes_its_claim() -> None:
+    world = await built(ProtectingWorld())
+    world.held_by = "a test"
+    name(world, ONE)
+    await world.settle()
+    pods = await rolling_world.uids(world)
+    world.kubernetes.mark_deleted(CLAIMS, SPACE, f"data-{ONE}")
+    await world.settle()
+    assert await rolling_world.uids(world) == pods
+    assert "by somebody else" in await world.message("VolumesReady")
+
+    world.held_by = ""
+    await world.settle()
+    assert (await noted(world))["phase"] == "Done"
+    await is_well(world)
+
+
+async def test_a_bookie_that_the_resource_gives_up_meanwhile_is_removed_instead() -> None:
+    world = await built()
+    await world.write_ledger("log-a-2", "log-b-2", "log-c-2")
+    world.held_by = "a test"
+    name(world, "log-b-2")
+    await world.settle()
+    assert {one.kind for one in (await world.orders()).values()} == {OrderKind.DRAIN}
+    await world.change(bookiesPerZone=2)
+    await world.settle()
+    world.held_by = ""
+    await world.settle()
+    assert await world.orders() == {}
+    assert "log-b-2" not in await world.cookies()
+    assert (await world.replicas())["b"] == 2

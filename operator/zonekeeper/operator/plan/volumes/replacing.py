@@ -10,8 +10,10 @@ The annotation ``zonekeeper.io/replace`` names one bookie. In this order:
    (``healing``), whatever ``heal.lostVolume`` says: no ledger names the bookie.
 4. The bookie serves again: the order is taken back, so that it takes writes.
 
-If the annotation goes before step 2, the order is taken back, and nothing is deleted. After it the
-bookie is brought to the end: it has no other disk.
+If the annotation goes before step 2, or the resource asks for the bookie no more, the order is
+taken back, and nothing is deleted. After it the bookie is brought to the end: it has no other disk.
+
+A pod is never deleted before its bookie is emptied, also if somebody else has deleted the claim.
 
 It is done once for each time that the annotation is set. Another bookie waits until it is done.
 """
@@ -200,7 +202,7 @@ class _Replacing:
         self, bookie: BookieId, order: BookieOrder, notes: ReplaceNotes, pod: Pod | None
     ) -> ReplaceProgress:
         """Nothing is deleted yet."""
-        if self._asked != bookie:
+        if self._asked != bookie or not leaving.is_asked_for(self._wanted, bookie):
             return ReplaceProgress(actions=(self._back(bookie, order),), notes=notes)
         if order.emptied_ms is None:
             return self._tells(bookie, order, "is emptied", notes)
@@ -221,6 +223,9 @@ class _Replacing:
         is_old = pod is not None and (
             pod.uid == notes.pod or (claim is not None and claim.uid == notes.claim)
         )
+        if pod is not None and is_old and order.emptied_ms is None:
+            what = "is emptied; its claim is deleted already, by somebody else"
+            return self._tells(bookie, order, what, notes)
         if pod is not None and is_old:
             removal = RemoveObject(kind=PODS, name=bookie, uid=pod.uid)
             return ReplaceProgress(actions=() if pod.leaving else (removal,), notes=notes)
