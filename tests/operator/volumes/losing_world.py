@@ -34,6 +34,8 @@ class LosingWorld(RemovingWorld):
         self.stained: set[str] = set()
         #: Those that have an empty disk under their cookies, and have not started on it yet.
         self.given: set[str] = set()
+        #: Those whose pods run, and do not serve yet.
+        self.slow: set[str] = set()
         #: Those that start without all that they held, and have not got it back yet.
         self.in_limbo: set[str] = set()
         #: Do autorecovery processes give bookies in limbo their copies back?
@@ -115,6 +117,19 @@ class LosingWorld(RemovingWorld):
         await super()._bookie(name, item)
         if is_new_pod and name in self.empty:
             self._crash(name)
+        elif is_new_pod and name in self.slow:
+            self._say(name, is_ready=False)
+
+    def start(self, name: str) -> None:
+        """Let a bookie serve that has started slowly."""
+        self.slow.discard(name)
+        self._say(name, is_ready=True)
+
+    def _say(self, name: str, *, is_ready: bool) -> None:
+        pod = self.kubernetes.peek(PODS, SPACE, name)
+        assert pod is not None
+        ready = {"type": "Ready", "status": str(is_ready)}
+        self.kubernetes.put(PODS, pod | {"status": {"conditions": [ready]}})
 
     def _crash(self, name: str) -> None:
         pod = self.kubernetes.peek(PODS, SPACE, name)

@@ -164,3 +164,43 @@ async def test_what_cannot_be_read_counts_as_being_healed() -> None:
     told = await world.message("VolumesReady")
     assert "because its record cannot be read" in told
     assert OTHER not in told, "the other one is healed"
+
+
+async def test_a_bookie_that_is_lost_later_waits_also_where_its_name_comes_first() -> None:
+    world = LosingWorld(heal=REFILL)
+    await world.settle()
+    world.stained.add(OTHER)
+    await world.lose(OTHER)
+    await world.settle()
+    await world.lose(ONE)
+    await world.settle()
+    assert await world.healed() == {OTHER}
+    assert f"spec.heal.atOnce is 1: {OTHER}" in await world.message("VolumesReady")
+
+
+async def test_a_bookie_that_starts_slowly_on_its_new_disk_is_healed_still() -> None:
+    world = await losing(heal=REFILL)
+    world.slow.add(ONE)
+    await world.settle()
+    assert await world.healed() == {ONE}
+    assert f"spec.heal.atOnce is 1: {ONE}" in await world.message("VolumesReady")
+
+    world.start(ONE)
+    await world.settle()
+    assert resources.statuses(await world.conditions()) == {"True"}
+    assert await world.healed() == set()
+
+
+async def test_an_order_that_cannot_be_read_counts_as_healing_its_bookie() -> None:
+    world = await losing()
+    store = await world.open(await world.address())
+    for path in ("orders", f"orders/{ONE}"):
+        await store.create(Root(store.root).beside(path), b"\xff")
+    await store.close()
+    await world.change(heal=RECOVER)
+    await world.settle()
+    told = await world.message("VolumesReady")
+    assert f"{ONE}: its disk is empty" in told
+    assert "the order about it cannot be read" in told
+    assert f"spec.heal.atOnce is 1: {ONE}" in told
+    assert await world.orders() == {}

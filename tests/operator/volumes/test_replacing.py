@@ -441,3 +441,18 @@ async def test_a_bookie_that_the_resource_gives_up_meanwhile_is_removed_instead(
     assert await world.orders() == {}
     assert "log-b-2" not in await world.cookies()
     assert (await world.replicas())["b"] == 2
+
+
+async def test_a_new_disk_that_is_not_empty_is_told_and_nothing_is_done_again_and_again() -> None:
+    world = await built()
+    world.stained.add(ONE)
+    name(world, ONE)
+    await world.settle()
+    pod = world.kubernetes.peek(PODS, SPACE, f"{ONE}-refill")
+    assert pod is not None
+    assert f"{ONE} gets another volume: it starts" in await world.message("VolumesReady")
+    assert (await world.plan()).actions == ()
+    await world.turn()
+    again = world.kubernetes.peek(PODS, SPACE, f"{ONE}-refill")
+    assert again is not None
+    assert again["metadata"]["uid"] == pod["metadata"]["uid"]
