@@ -10,7 +10,13 @@ from tests.operator.resources import NOW, kept, resource, revision_of
 from zonekeeper.operator.certificates.sights import CertificateSight
 from zonekeeper.operator.cluster import desired, owned_objects, repair_objects
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
-from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, FINALIZER, STATEFUL_SETS, Json
+from zonekeeper.operator.kubernetes.api import (
+    DEPLOYMENTS,
+    FINALIZER,
+    REPLACE,
+    STATEFUL_SETS,
+    Json,
+)
 from zonekeeper.operator.plan import planning
 from zonekeeper.operator.plan.drills import drill_record
 from zonekeeper.operator.plan.drills.drill_record import DrillPhase, DrillRecord
@@ -350,6 +356,7 @@ def scenes(*, whole: bool = False) -> Iterator[Scene]:
         observed = Observed(resource=item, owned=owned, pods=pods, root=root, kept=known, **others)
         yield Scene(wanted=wanted, observed=observed)
     yield _drilling(facts[_WHOLE_ROOT], standing[_ALL_THERE], surroundings[0])
+    yield from _replacing(facts[_WHOLE_ROOT], standing[_ALL_THERE], surroundings[0])
 
 
 def _drilling(
@@ -377,3 +384,24 @@ def _drilling(
         **others,
     )
     return Scene(wanted=desired.read(LEGAL), observed=seen)
+
+
+def _replacing(
+    root: roots.Facts, there: tuple[Mapping[tuple[str, str], Json], tuple[Pod, ...]], others: Json
+) -> Iterator[Scene]:
+    """Give a bookie that is to get another volume: without its order, and with it."""
+    assert isinstance(root, roots.RootFound)
+    named = LEGAL | {"metadata": LEGAL["metadata"] | {"annotations": {REPLACE: BOOKIES[1]}}}
+    word = OrderWord(at_ms=1, by="operator/logs/log/replace", reason="its disk is bad")
+    order = BookieOrder(kind=OrderKind.DRAIN, token="1", given=word, incarnation=1)
+    owned, pods = there
+    for orders in ({}, {BOOKIES[1]: order}):
+        seen = Observed(
+            resource=named,
+            owned=owned,
+            pods=pods,
+            root=replace(root, orders=orders),
+            kept=kept(named),
+            **others,
+        )
+        yield Scene(wanted=desired.read(named), observed=seen)

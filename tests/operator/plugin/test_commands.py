@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.operator.resources import NAME, SPACE, resource
-from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, RESTART, Json
+from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, REPLACE, RESTART, Json
 from zonekeeper.operator.kubernetes.api_server import ApiServer
 from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
 from zonekeeper.operator.people import order_format
@@ -156,6 +156,25 @@ def test_the_roll_is_paused_resumed_and_restarted(
     assert run("roll", "restart", "log").exit_code == 2
     assert run("roll", "restart", "log", "--yes").exit_code == 0
     assert given(kubernetes) == [RESTART]
+
+
+def test_another_volume_is_asked_for_by_an_annotation(
+    run: Run, kubernetes: AnsweringKubernetes
+) -> None:
+    refused = run("replace", "log", "log-b-0")
+    assert refused.exit_code == 2
+    assert given(kubernetes) == []
+    done = run("replace", "log", "log-b-0", "--yes")
+    assert done.exit_code == 0
+    assert "another volume of log-b-0 is asked for" in done.output
+    found = kubernetes.peek(BOOKIE_CLUSTERS, SPACE, NAME)
+    assert found is not None
+    assert found["metadata"]["annotations"][REPLACE] == "log-b-0"
+
+    ended = run("replace", "log", "log-b-0", "--end")
+    assert ended.exit_code == 0
+    assert "no more" in ended.output
+    assert given(kubernetes) == []
 
 
 def test_a_report_is_a_new_file_for_its_person_alone(run: Run, tmp_path: Path) -> None:

@@ -86,7 +86,8 @@ def test_every_predicate_that_a_cluster_comes_to_rest_with_is_tried() -> None:
     # A cluster has certificates from its first day, or none: tests/operator/certificates has these.
     of_certificates = {P.NO_CERT_MANAGER, P.SECRETS_NOT_PERMITTED}
     of_scaling = {P.REMOVING, P.REMOVAL_STUCK, P.REMOVAL_WAITS}  # as tests/operator/scaling
-    assert tried | passing | of_certificates | of_scaling == set(P), (
+    of_volumes = {P.REPLACING, P.REPLACE_WAITS}  # as tests/operator/volumes
+    assert tried | passing | of_certificates | of_scaling | of_volumes == set(P), (
         "what passes by itself is in the small world of scenes"
     )
 

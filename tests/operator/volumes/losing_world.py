@@ -4,12 +4,14 @@ import dataclasses
 from typing import Final
 
 from tests.operator.resources import NAME, SPACE
+from tests.operator.roll.rolling_world import cluster_of
 from tests.operator.scaling.removing_world import RemovingWorld
-from zonekeeper.metadata.bookies import order_records
+from zonekeeper.metadata.bookies import bookie_records, order_records
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord, Mark
 from zonekeeper.metadata.bookies.order_records import OrderChange, OrderState
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.operator.kubernetes.api import CLAIMS, PODS, REFILLS_LABEL, Json
+from zonekeeper.operator.sight import observed
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.replication.decisions.order_steps import OrderStep, WriteLostOff
 from zonekeeper.wire.running import seam
@@ -30,6 +32,14 @@ class LosingWorld(RemovingWorld):
         self.empty: set[str] = set()
         #: Those whose disks are not empty after all, so that no command gives them anew.
         self.stained: set[str] = set()
+        #: Those that have an empty disk under their cookies, and have not started on it yet.
+        self.given: set[str] = set()
+        #: Those whose pods run, and do not serve yet.
+        self.slow: set[str] = set()
+        #: Those that start without all that they held, and have not got it back yet.
+        self.in_limbo: set[str] = set()
+        #: Do autorecovery processes give bookies in limbo their copies back?
+        self.fills = True
 
     async def lose(self, name: str) -> None:
         """Delete a bookie's claim, and then its pod."""
@@ -38,6 +48,8 @@ class LosingWorld(RemovingWorld):
         await self.controllers()
 
     async def controllers(self) -> None:
+        if self.fills:
+            await self._fill()
         for pod in await self.kubernetes.list(PODS, SPACE, labels=f"{REFILLS_LABEL}={NAME}"):
             self._run(pod)
         await super().controllers()
@@ -50,9 +62,36 @@ class LosingWorld(RemovingWorld):
         ended = {"exitCode": 2, "message": "the folder is not empty"}
         if name not in self.stained:
             self.empty.discard(name)
+            self.given.add(name)
             ended = {"exitCode": 0, "message": ""}
         said = {"containerStatuses": [{"name": "bookie", "state": {"terminated": ended}}]}
         self.kubernetes.put(PODS, pod | {"status": said})
+
+    async def _sessions(self) -> None:
+        """Bookies that start on a disk that they were given say that they are in limbo."""
+        for name in sorted(self.given):
+            pod = await self.kubernetes.get(PODS, SPACE, name)
+            if pod is not None and observed.pod(pod).ready:
+                async with cluster_of(self) as cluster:
+                    known = await bookie_records.read(cluster, BookieId(name))
+                    epoch = known.boot_epoch + 1
+                    await bookie_records.lost_data(cluster, BookieId(name), epoch)
+                self.given.discard(name)
+                self.in_limbo.add(name)
+        await super()._sessions()
+
+    async def _fill(self) -> None:
+        for name in sorted(self.in_limbo):
+            async with cluster_of(self) as cluster:
+                known = await bookie_records.read(cluster, BookieId(name))
+                await bookie_records.has_all_again(cluster, BookieId(name), known.boot_epoch)
+        self.in_limbo.clear()
+
+    async def healed(self) -> set[str]:
+        """Name the bookies that are being healed, in whatever way."""
+        pods = await self.kubernetes.list(PODS, SPACE, labels=f"{REFILLS_LABEL}={NAME}")
+        filled = {one["metadata"]["name"].removesuffix("-refill") for one in pods}
+        return filled | self.given | self.in_limbo | await self.draining()
 
     async def mount_again(self, name: str) -> None:
         """Let a bookie have its own disk after all."""
@@ -78,6 +117,19 @@ class LosingWorld(RemovingWorld):
         await super()._bookie(name, item)
         if is_new_pod and name in self.empty:
             self._crash(name)
+        elif is_new_pod and name in self.slow:
+            self._say(name, is_ready=False)
+
+    def start(self, name: str) -> None:
+        """Let a bookie serve that has started slowly."""
+        self.slow.discard(name)
+        self._say(name, is_ready=True)
+
+    def _say(self, name: str, *, is_ready: bool) -> None:
+        pod = self.kubernetes.peek(PODS, SPACE, name)
+        assert pod is not None
+        ready = {"type": "Ready", "status": str(is_ready)}
+        self.kubernetes.put(PODS, pod | {"status": {"conditions": [ready]}})
 
     def _crash(self, name: str) -> None:
         pod = self.kubernetes.peek(PODS, SPACE, name)

@@ -18,6 +18,7 @@ from zonekeeper.operator.kubernetes.api import (
     FORMATS_LABEL,
     INSTANCE_LABEL,
     KEEPS_LABEL,
+    REFILLS_LABEL,
     REPAIRS_LABEL,
 )
 from zonekeeper.operator.plugin.commands import plugin
@@ -44,11 +45,14 @@ FORMS = {"yaml", "wide"}
 NAME_LABEL = "app.kubernetes.io/name"
 LABELS = {
     *(CLUSTER_LABEL, FORMATS_LABEL, INSTANCE_LABEL, KEEPS_LABEL, REPAIRS_LABEL),
+    REFILLS_LABEL,
     *(NAME_LABEL, desired.DEFAULT_ZONE_LABEL),
 }
 KUBECTL = {
     "kind": "pod",
     **dict.fromkeys(("name", "pod", "node", "claim", "statefulset", "cluster", "zone"), "bk-0"),
+    "bookie": "bk-0",
+    "reason": "why",
 }
 
 

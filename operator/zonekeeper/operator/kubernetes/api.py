@@ -39,6 +39,8 @@ FORMATS_LABEL: Final = f"{GROUP}/formats"
 #: On a pod that gives a bookie an empty disk: the name of its cluster's resource. It does not carry
 #: ``CLUSTER_LABEL`` either.
 REFILLS_LABEL: Final = f"{GROUP}/refills"
+#: On such a pod: the uid of the bookie's pod that refused the disk.
+REFUSED_BY: Final = f"{GROUP}/refused-by"
 #: On a pod that writes while a zone is away for a drill: the name of its cluster's resource. It
 #: does not carry ``CLUSTER_LABEL`` either.
 PROBES_LABEL: Final = f"{GROUP}/probes"
@@ -60,6 +62,8 @@ OVERRIDE: Final = f"{GROUP}/override"
 #: On a resource: bookies that run already are taken over, with the objects that run them. The value
 #: is the instance of their root, so that no annotation of another cluster takes these.
 ADOPT: Final = f"{GROUP}/adopt"
+#: On a resource: this bookie is emptied, and gets another volume, once.
+REPLACE: Final = f"{GROUP}/replace"
 #: Keeps a deleted resource until the operator has removed its volumes and its root.
 FINALIZER: Final = f"{GROUP}/operator"
 #: On a deleted resource: its root is left behind where the store does not answer. The value is the

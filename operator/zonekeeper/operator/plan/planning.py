@@ -73,7 +73,14 @@ from zonekeeper.operator.plan.removing import (
 )
 from zonekeeper.operator.plan.scaling import scale_telling, scaling
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
-from zonekeeper.operator.plan.volumes import growing, healing, orphans, readiness, restoring
+from zonekeeper.operator.plan.volumes import (
+    growing,
+    healing,
+    orphans,
+    readiness,
+    replacing,
+    restoring,
+)
 from zonekeeper.operator.roll import memory, rolling, telling
 from zonekeeper.operator.roll.gates import RollGate
 from zonekeeper.operator.sight.observed import Observed
@@ -282,6 +289,7 @@ def beside(case: Case) -> tuple[Action, ...]:
     return (
         *stages.actions_of(marking.stage(case)),
         *growing.actions(case),
+        *replacing.decide(case).actions,
         *healing.actions(case),
     )
 
@@ -370,7 +378,19 @@ def _status(
 
 
 def _told_of_work(case: Case, now: str, *, is_still: bool) -> Json:
-    return _told_of_roll(case, now, is_still=is_still) | _told_of_scaling(case, is_still=is_still)
+    return (
+        _told_of_roll(case, now, is_still=is_still)
+        | _told_of_scaling(case, is_still=is_still)
+        | _told_of_replacing(case, is_still=is_still)
+    )
+
+
+def _told_of_replacing(case: Case, *, is_still: bool) -> Json:
+    """Give ``status.replacing``; a turn that can do nothing notes nothing new."""
+    if not is_still:
+        return replacing.status(replacing.decide(case))
+    found = case.observed.status.get("replacing")
+    return {} if found is None else {"replacing": found}
 
 
 def _told_of_scaling(case: Case, *, is_still: bool) -> Json:

@@ -166,6 +166,25 @@ class OrderRecovery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrderDrain:
+    """Give the order to empty a bookie of this very cluster that goes on to run."""
+
+    bookie: BookieId
+    instance: str
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmEmptied:
+    """Refuse all acts after this one unless this very order stands, and says that it is emptied."""
+
+    bookie: BookieId
+    token: str
+    instance: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OrderRemoval:
     """Give the order to remove a bookie of this very cluster, in the name of the resource."""
 
@@ -210,8 +229,10 @@ Action: TypeAlias = (
     | DeclareMaintenance
     | RenewMaintenance
     | LiftMaintenance
+    | OrderDrain
     | OrderRecovery
     | OrderRemoval
+    | ConfirmEmptied
     | TakeRemovalBack
     | Obey
     | CertificateStep

@@ -67,6 +67,10 @@ class Predicate(enum.StrEnum):
     REMOVAL_WAITS = "RemovalWaits"
     #: An empty disk stands where the store knows a bookie.
     VOLUME_LOST = "VolumeLost"
+    #: A bookie gets another volume, because a person asks for it.
+    REPLACING = "Replacing"
+    #: A person asks for another volume of a bookie, which does not get its order yet.
+    REPLACE_WAITS = "ReplaceWaits"
     #: Volumes do not have the size that is asked for yet.
     VOLUMES_GROWING = "VolumesGrowing"
     #: Nodes of a zone are cordoned, and the zone is not opened to a drain yet.

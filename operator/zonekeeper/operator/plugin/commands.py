@@ -24,7 +24,7 @@ import click
 
 from zonekeeper.metadata.commands import exits, options
 from zonekeeper.metadata.commands.exits import RefusedCommand
-from zonekeeper.operator.kubernetes.api import RESTART, Json, Kubernetes
+from zonekeeper.operator.kubernetes.api import REPLACE, RESTART, Json, Kubernetes
 from zonekeeper.operator.people.answers import AnswerPhase, OrderAnswer
 from zonekeeper.operator.plan.drills.drill_record import DrillRecord
 from zonekeeper.operator.plugin import (
@@ -306,6 +306,19 @@ def release_bookie(*, bookie: str, **given: Unpack[_GivenOrder]) -> None:
     What was copied stays copied.
     """
     _order(given, AskedByPerson(asked=AskedFor.TAKE_BACK, bookie=bookie))
+
+
+@plugin.command("replace", epilog="Example: kubectl zonekeeper replace log log-b-0 -n logs")
+@options.YES
+@click.option("--end", is_flag=True, help="Take it back; nothing is deleted if nothing was yet.")
+@_on_resource
+@click.argument("bookie")
+def replace_volume(target: PluginTarget, *, bookie: str, end: bool, yes: bool) -> None:
+    """Empty a bookie that serves, and then give it another volume. It sets an annotation."""
+    if not end:
+        _confirm(f"{bookie} is emptied, and then its volume is deleted. Go on?", yes=yes)
+    said = f"another volume of {bookie} is asked for{' no more' * end}; VolumesReady tells of it"
+    _edit(target, {"metadata": {"annotations": {REPLACE: None if end else bookie}}}, said)
 
 
 # ── a zone ──

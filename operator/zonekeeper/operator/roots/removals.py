@@ -38,6 +38,17 @@ async def give(
     await giving.give(cluster, asked, giving.drawn_token(chance), told)
 
 
+async def is_emptied(cluster: Cluster, bookie: BookieId, token: str) -> bool:
+    """Does this very order stand, and does it say that the bookie is emptied?"""
+    order = (await order_records.read_state(cluster, bookie)).order
+    return (
+        order is not None
+        and order.token == token
+        and order.taken_back is None
+        and order.emptied_ms is not None
+    )
+
+
 async def take_back(cluster: Cluster, bookie: BookieId, token: str, word: OrderWord) -> None:
     """Take this very order back."""
 

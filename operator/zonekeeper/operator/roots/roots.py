@@ -286,6 +286,14 @@ class Roots:
         told = self._chronicle(cluster, owner)
         await removals.give(cluster, bookie, word, chance=self._chance, told=told, kind=kind)
 
+    async def confirm_emptied(
+        self, address: str, bookie: BookieId, token: str, *, instance: str
+    ) -> None:
+        """Raise ``RootChangedError`` unless this order stands and says that it is emptied."""
+        cluster = await self._same(address, instance)
+        if not await removals.is_emptied(cluster, bookie, token):
+            raise RootChangedError(f"{bookie}: its order is another one, or says otherwise now")
+
     async def take_removal_back(
         self, address: str, bookie: BookieId, token: str, *, instance: str, owner: str
     ) -> None:

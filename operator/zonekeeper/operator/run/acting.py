@@ -9,7 +9,7 @@ does nothing with what it decided before.
 """
 
 from functools import partial
-from typing import assert_never
+from typing import Final, assert_never
 
 from zonekeeper.operator.certificates.issuing import Issuer
 from zonekeeper.operator.certificates.renewing import (
@@ -36,6 +36,7 @@ from zonekeeper.operator.plan.plans import (
     Adopt,
     Apply,
     ChangeSpec,
+    ConfirmEmptied,
     DeclareMaintenance,
     GrowClaim,
     Hold,
@@ -43,6 +44,7 @@ from zonekeeper.operator.plan.plans import (
     LiftMaintenance,
     MarkClaim,
     Obey,
+    OrderDrain,
     OrderRecovery,
     OrderRemoval,
     PublishPolicy,
@@ -124,6 +126,8 @@ class Actor:
                 DeclareMaintenance()
                 | RenewMaintenance()
                 | LiftMaintenance()
+                | OrderDrain()
+                | ConfirmEmptied()
                 | OrderRecovery()
                 | OrderRemoval()
                 | TakeRemovalBack()
@@ -175,6 +179,8 @@ class Actor:
         action: DeclareMaintenance
         | RenewMaintenance
         | LiftMaintenance
+        | OrderDrain
+        | ConfirmEmptied
         | OrderRecovery
         | OrderRemoval
         | TakeRemovalBack,
@@ -189,12 +195,15 @@ class Actor:
                 await self._root.renew(address, action.declared, instance=action.instance)
             case LiftMaintenance():
                 await self._root.lift(address, action.declared, instance=action.instance)
-            case OrderRemoval() | OrderRecovery():
-                is_lost = isinstance(action, OrderRecovery)
+            case ConfirmEmptied():
+                await self._root.confirm_emptied(
+                    address, action.bookie, action.token, instance=action.instance
+                )
+            case OrderDrain() | OrderRemoval() | OrderRecovery():
                 await self._root.order(
                     address,
                     action.bookie,
-                    OrderKind.RECOVER if is_lost else OrderKind.REMOVE,
+                    _KINDS[type(action)],
                     instance=action.instance,
                     owner=action.owner,
                     reason=action.reason,
@@ -209,6 +218,14 @@ class Actor:
                 )
             case _:
                 assert_never(action)
+
+
+#: What each act orders.
+_KINDS: Final = {
+    OrderDrain: OrderKind.DRAIN,
+    OrderRecovery: OrderKind.RECOVER,
+    OrderRemoval: OrderKind.REMOVE,
+}
 
 
 def _claim(action: MarkClaim | GrowClaim, meta: Json) -> Json:

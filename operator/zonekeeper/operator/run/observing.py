@@ -34,7 +34,7 @@ from zonekeeper.operator.kubernetes.api import (
 )
 from zonekeeper.operator.plan.drills import drill_orders, drill_record
 from zonekeeper.operator.plan.scaling import leaving, scaling
-from zonekeeper.operator.plan.volumes import healing
+from zonekeeper.operator.plan.volumes import healing, replace_memory, replacing
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import RootFound, Roots
@@ -46,9 +46,9 @@ from zonekeeper.operator.sight import (
     budget_sight,
     formats_pod,
     holdings,
-    lost_disks,
     node_sight,
     observed,
+    refill_pod,
     watch_sight,
 )
 from zonekeeper.operator.sight.formats_pod import FormatsPod
@@ -145,16 +145,7 @@ async def look(
         wall_ms=moment.wall_ms,
         made_ms=_made_ms(resource),
     )
-    for_work = (
-        is_at_work(seen)
-        or healing.is_wanted(seen)
-        or budget_sight.is_drain(seen)
-        or drill_orders.is_wanted(seen)
-        or any(
-            order.is_pending(order.zone_sets(one, seen)) or scaling.is_wanted(one, seen)
-            for one in built
-        )
-    )
+    for_work = _may_work(seen, built)
     found = await _found(kubernetes, root, kept_spec.address(kept, resource), built, for_work)
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
     judged = wanted if isinstance(wanted, Desired) else of_kept
@@ -163,6 +154,21 @@ async def look(
         looked,
         holdings=known,
         certificates=await _certificates(kubernetes, of_kept or judged, resource, earlier, moment),
+    )
+
+
+def _may_work(seen: Observed, built: Iterable[Desired]) -> bool:
+    """Is there perhaps planned work? Then the root is asked what that needs."""
+    return (
+        is_at_work(seen)
+        or healing.is_wanted(seen)
+        or replacing.is_wanted(seen)
+        or budget_sight.is_drain(seen)
+        or drill_orders.is_wanted(seen)
+        or any(
+            order.is_pending(order.zone_sets(one, seen)) or scaling.is_wanted(one, seen)
+            for one in built
+        )
     )
 
 
@@ -332,7 +338,9 @@ def _beyond(
 ) -> tuple[frozenset[BookieId], frozenset[BookieId]]:
     """Give the bookies of which a proof is needed, and all that serve and are not asked for."""
     serving = holdings.run_beyond(judged, seen.replicas).values()
-    return leaving.to_be_listed(judged, seen, found), frozenset[BookieId]().union(*serving)
+    emptied = replacing.to_be_listed(seen)
+    due = leaving.to_be_listed(judged, seen, found) | emptied
+    return due, emptied.union(*serving)
 
 
 async def look_whole(
@@ -375,14 +383,15 @@ async def _refilling(
     kubernetes: Kubernetes, resource: Json, built: Iterable[Desired], pods: tuple[Pod, ...]
 ) -> tuple[FormatsPod, ...]:
     """Read the pods that give bookies empty disks, where there may be some."""
-    is_chosen = any(one.heal.lost_volume is LostVolume.REFILL for one in built)
-    if not is_chosen and not any(True for _ in lost_disks.refusing(pods)):
+    is_chosen = any(one.heal.lost_volume is not LostVolume.TELL for one in built)
+    is_noted = replace_memory.read(resource.get("status") or {}) is not None
+    if not is_chosen and not is_noted and all(pod.ready for pod in pods):
         return ()
     meta = resource["metadata"]
     labels = f"{REFILLS_LABEL}={meta['name']}"
     items = await kubernetes.list(PODS, meta["namespace"], labels=labels)
     ours = (item for item in items if owned_objects.controller_of(item) == meta["uid"])
-    return tuple(map(formats_pod.read, ours))
+    return tuple(map(refill_pod.read, ours))
 
 
 async def _probes(kubernetes: Kubernetes, resource: Json) -> tuple[FormatsPod, ...]:

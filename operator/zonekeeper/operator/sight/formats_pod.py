@@ -40,6 +40,8 @@ class FormatsPod:
     leaving: bool
     #: Its container says that it is at work.
     ready: bool = False
+    #: Of a pod that gives an empty disk: the uid of the bookie's pod that refused the disk.
+    refused_by: str = ""
 
 
 def name_of(cluster: str, image: str) -> str:

@@ -15,15 +15,17 @@ Under ``lostVolume: Refill`` the bookie keeps its cookie: a pod gives it the emp
 (``refill_pod``). It starts in limbo for every ledger that names it, and denies nothing until its
 copies are back.
 
-At most ``heal.atOnce`` bookies are healed at a time, and none in a zone that is held or down: the
-loss of a zone is no loss of its disks. Where a bookie has a journal volume of its own, nothing is
+At most ``heal.atOnce`` bookies are healed at a time, in both ways together: the way may be changed
+while a bookie is healed. None is begun in a zone that is held or down: the loss of a zone is no
+loss of its disks. Where a bookie has a journal volume of its own, nothing is
 done: which of the two is lost is not known, and a new bookie starts only on two empty ones.
 
 This works beside the stages, as growth does. Orders are given in a name of their own: a scale-down
 takes back what the resource itself ordered about bookies that are asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, assert_never
 
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord
@@ -42,6 +44,7 @@ from zonekeeper.operator.plan.plans import (
 )
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Case
+from zonekeeper.operator.plan.volumes import replacing
 from zonekeeper.operator.roots.roots import RootFound
 from zonekeeper.operator.sight import lost_disks, refill_pod
 from zonekeeper.operator.sight.lost_disks import LostDisk
@@ -79,10 +82,11 @@ def actions(case: Case) -> tuple[Action, ...]:
 
 def waits(case: Case) -> Waiting | None:
     """Say which volumes are lost, and what is done about each; None: none is."""
-    found = lost_disks.found(case.observed)
+    root = case.observed.root
+    anew = replacing.given_anew(case.observed, root) if isinstance(root, RootFound) else None
+    found = [one for one in lost_disks.found(case.observed) if one.bookie != anew]
     if not found:
         return None
-    root = case.observed.root
     told = []
     for one in found:
         if case.buildable is None or not isinstance(root, RootFound):
@@ -100,70 +104,111 @@ class _Healing:
         self._observed = observed
         self._root = root
         self._lost = lost_disks.found(observed)
+        #: Its volume is given anew because a person asks for it: no choice is asked.
+        self._anew = replacing.given_anew(observed, root)
 
     def actions(self) -> Iterator[Action]:
         yield from self._back()
         yield from self._refilled()
+        pods = {pod.name for pod in self._observed.refilling}
+        yield from self._given(
+            one
+            for one in self._lost
+            if one.bookie == self._anew and refill_pod.name_of(one.bookie) not in pods
+        )
         if self._wanted.journal is not None:
             return
         match self._wanted.heal.lost_volume:
             case LostVolume.TELL:
                 return
             case LostVolume.RECOVER:
+                yield from self._fresh()
                 yield from self._recover()
             case LostVolume.REFILL:
+                yield from self._fresh()
                 yield from self._refill()
             case _:
                 assert_never(self._wanted.heal.lost_volume)
 
     def _refill(self) -> Iterator[Apply]:
         """Make the pods that give empty disks."""
-        free = self._wanted.heal.at_once - len(self._filling())
-        for one in self._lost:
+        yield from self._given(self._next(self._lost))
+
+    def _given(self, lost: Iterable[LostDisk]) -> Iterator[Apply]:
+        for one in lost:
             found = self._observed.sets.get(one.bookie.rpartition("-")[0])
-            is_free = one.bookie not in self._filling() and one.bookie not in self._root.orders
-            if found is None or not is_free or self._holds(one.zone) is not None or free <= 0:
-                continue
-            free -= 1
-            body = refill_pod.made(found, one.bookie, self._observed.resource)
-            yield Apply(kind=PODS, body=body)
+            if found is not None:
+                body = refill_pod.made(found, one, self._observed.resource)
+                yield Apply(kind=PODS, body=body)
 
     def _refilled(self) -> Iterator[RemoveObject]:
-        """Remove the pods that are done, or not wanted; let their bookies start at once."""
-        lost = {refill_pod.name_of(one.bookie): one for one in self._lost}
-        is_wanted = self._wanted.heal.lost_volume is LostVolume.REFILL
-        for pod in self._observed.refilling:
-            one = lost.get(pod.name)
-            if pod.leaving or (one is not None and is_wanted and pod.exit_code != 0):
-                continue
-            if one is not None and pod.exit_code == 0:
-                yield RemoveObject(kind=PODS, name=one.bookie, uid=one.uid)
-            yield RemoveObject(kind=PODS, name=pod.name, uid=pod.uid)
+        """Let bookies start at once on the disks that they were given; remove pods that are done.
 
-    def _filling(self) -> set[BookieId]:
-        """Name the bookies that get an empty disk, or do not have their copies back yet."""
-        pods = {pod.name for pod in self._observed.refilling}
-        work = self._root.work
-        records = {} if work is None else work.records
-        limbo = {name for name, one in records.items() if one and one.lost_data is not None}
-        return limbo - {one.bookie for one in self._lost} | {
-            one for one in self._root.locations if refill_pod.name_of(one) in pods
+        The pod of a bookie that was given a disk stays until the bookie serves again, so that it
+        counts as being healed until its record says that it is in limbo.
+        """
+        lost = {refill_pod.name_of(one.bookie): one for one in self._lost}
+        starting = {
+            refill_pod.name_of(one) for one in self._root.locations.keys() - self._root.registered
         }
+        for pod in self._observed.refilling:
+            one, is_done = lost.get(pod.name), pod.exit_code == 0
+            is_anew = self._anew is not None and pod.name == refill_pod.name_of(self._anew)
+            chosen = LostVolume.REFILL if is_anew else self._wanted.heal.lost_volume
+            if one is not None and is_done:
+                if one.uid == pod.refused_by:
+                    yield RemoveObject(kind=PODS, name=one.bookie, uid=one.uid)
+                    continue
+                stays = False  # the disk that it gave is lost, too
+            elif is_done:
+                stays = pod.name in starting and chosen is not LostVolume.TELL
+            else:
+                stays = pod.name in starting and chosen is LostVolume.REFILL
+            if not stays and not pod.leaving:
+                yield RemoveObject(kind=PODS, name=pod.name, uid=pod.uid)
 
     def _recover(self) -> Iterator[Action]:
-        yield from self._fresh()
-        free = self._wanted.heal.at_once - len(self._under_way())
-        for one in self._lost:
-            if one.bookie in self._root.orders or self._holds(one.zone) is not None:
-                continue
-            record = self._record(one.bookie)
-            if record is None:
-                continue
-            if record.written_off is not None:
+        """Give the orders; a bookie that is written off comes before one that is whole."""
+        readable = [one for one in self._lost if self._record(one.bookie) is not None]
+        for one in self._next(sorted(readable, key=lambda one: not self._is_off(one.bookie))):
+            if self._is_off(one.bookie):
                 yield OrderRemoval(bookie=one.bookie, **self._named())
-            elif free > 0:
-                free -= 1
+            else:
                 yield OrderRecovery(bookie=one.bookie, **self._named())
+
+    def _next(self, lost: Iterable[LostDisk]) -> list[LostDisk]:
+        """Give those that may be healed next, of these."""
+        busy, free = self._under_way(), self._free()
+        may = (
+            one
+            for one in lost
+            if one.bookie not in busy
+            and one.bookie not in self._root.orders
+            and self._holds(one.zone) is None
+        )
+        return list(islice(may, max(0, free)))
+
+    def _free(self) -> int:
+        return self._wanted.heal.at_once - len(self._under_way())
+
+    def _under_way(self) -> set[BookieId]:
+        """Name the bookies that are healed now: in either way, and in doubt, too.
+
+        They have an order of ours, or a pod that gives an empty disk, or they are in limbo.
+        """
+        own, by = {one.bookie for one in self._lost}, giver(self._observed)
+        ordered = {
+            bookie
+            for bookie, order in self._root.orders.items()
+            if (bookie in own if isinstance(order, str) else _is_by(order, by))
+        }
+        pods = {pod.name for pod in self._observed.refilling}
+        filled = {one for one in self._root.locations if refill_pod.name_of(one) in pods}
+        work = self._root.work
+        records = {} if work is None else work.records
+        limbo = {name for name, one in records.items() if one is None or one.lost_data is not None}
+        # A bookie that was in limbo, and whose disk is lost again, is to be healed anew.
+        return ordered | filled | (limbo - own)
 
     def told(self, one: LostDisk) -> str:
         """Say what is done about it, or what may be done."""
@@ -179,9 +224,19 @@ class _Healing:
                 "it has a journal volume, too, and is not healed by itself: give the lost one "
                 "of both anew with `zonekeeper bookie cookie replace-disk` (docs/operator.md)"
             )
+        return self._told_of_refill(one) or self._hindrance(one) or "it is healed next"
+
+    def _hindrance(self, one: LostDisk) -> str | None:
+        """Say why it is not healed now; None: it is the next."""
         if (held := self._holds(one.zone)) is not None:
             return f"nothing is done about it now: {held}"
-        return self._told_of_refill(one) or "it is healed next"
+        recovers = self._wanted.heal.lost_volume is LostVolume.RECOVER
+        if recovers and self._record(one.bookie) is None:
+            return "nothing is done about it, because its record cannot be read"
+        if self._free() <= 0:
+            busy = ", ".join(sorted(self._under_way()))
+            return f"it waits, because spec.heal.atOnce is {self._wanted.heal.at_once}: {busy}"
+        return None
 
     def _told_of_refill(self, one: LostDisk) -> str | None:
         """Say how far the pod is that gives it an empty disk; None: there is none."""
@@ -198,9 +253,8 @@ class _Healing:
         for bookie, order in sorted(self._root.orders.items()):
             if (
                 isinstance(order, BookieOrder)
-                and order.given.by == giver(self._observed)
+                and _is_by(order, giver(self._observed))
                 and order.kind is OrderKind.REMOVE
-                and order.taken_back is None
                 and bookie in self._root.registered
             ):
                 named = self._named()
@@ -217,24 +271,13 @@ class _Healing:
             if one.bookie not in self._root.locations and one.bookie not in self._root.orders:
                 yield RemoveObject(kind=PODS, name=one.bookie, uid=one.uid)
 
-    def _under_way(self) -> set[BookieId]:
-        """Name the bookies that are being healed."""
-        own, by = {one.bookie for one in self._lost}, giver(self._observed)
-        ordered = {
-            bookie
-            for bookie, order in self._root.orders.items()
-            if isinstance(order, BookieOrder) and order.given.by == by and order.taken_back is None
-        }
-        off = {
-            bookie
-            for bookie in own
-            if (record := self._record(bookie)) is not None and record.written_off is not None
-        }
-        return ordered | off
-
     def _record(self, bookie: BookieId) -> BookieRecord | None:
         work = self._root.work
         return None if work is None else work.records.get(bookie)
+
+    def _is_off(self, bookie: BookieId) -> bool:
+        record = self._record(bookie)
+        return record is not None and record.written_off is not None
 
     def _holds(self, zone: ZoneName) -> str | None:
         """Say why nothing is done in a zone; None: it may be."""
@@ -256,6 +299,10 @@ class _Healing:
             "owner": giver(self._observed),
             "reason": REASON,
         }
+
+
+def _is_by(order: BookieOrder, by: str) -> bool:
+    return order.given.by == by and order.taken_back is None
 
 
 def _progress(order: BookieOrder) -> str:

@@ -8,7 +8,7 @@ from zonekeeper.operator.plan import conditions, ownership
 from zonekeeper.operator.plan.conditions import Condition, Type
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Case, Outcome, Settled
-from zonekeeper.operator.plan.volumes import growing, healing, restoring
+from zonekeeper.operator.plan.volumes import growing, healing, replacing, restoring
 from zonekeeper.operator.shapes import quantities
 from zonekeeper.operator.sight import naming
 from zonekeeper.operator.sight.observed import Observed
@@ -33,6 +33,8 @@ def condition(case: Case) -> Condition:
 def _waits(case: Case) -> Waiting | None:
     if (lost := healing.waits(case)) is not None:
         return lost
+    if (other := replacing.decide(case).waiting) is not None:
+        return other
     if (waiting := restoring.waits(case.observed)) is not None:
         return waiting
     if case.buildable is None:
