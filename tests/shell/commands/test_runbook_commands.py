@@ -36,6 +36,7 @@ from zonekeeper.shell.runbooks import shelf
 VERBS = {"get", "describe", "delete", "logs", "scale"}
 KINDS = {
     *("pod", "pods", "pvc", "node", "nodes", "statefulset", "controllerrevision", "deployments"),
+    "poddisruptionbudgets",
     *("lease", "events"),
 }
 VALUED = {"-l", "-L", "-o", "-n", "--field-selector", "--replicas"}
