@@ -277,7 +277,9 @@ async def test_s186_a_client_that_takes_all_but_the_rest_ends_after_a_time_too(
         host: str,
         port: int,
         limit: int,
+        **rest: None,
     ) -> asyncio.Server:
+        assert not any(rest.values()), "the console has no TLS"
         server = await begin(serve, host, port, limit=limit)
         for one in server.sockets:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
