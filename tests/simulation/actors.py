@@ -95,8 +95,8 @@ class Observer:
     ) -> None:
         self.board = Board()
         self.ledgers: dict[LedgerId, LedgerMetadata] = {}
-        #: Ledgers whose last ensemble has an ack quorum of bookies that had just lost their disks
-        #: when it was chosen. These are in limbo for it, and nobody can say that it is empty.
+        #: Ledgers whose last ensemble had an ack quorum of bookies without their disks, or in limbo
+        #: for the ledger, when it was chosen. So nobody can say that it is empty.
         self.doomed: set[LedgerId] = set()
         #: Is told the name of each actor that begins a recovery.
         self.on_recovery: Callable[[str], None] = _nobody_cares

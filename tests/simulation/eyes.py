@@ -136,13 +136,14 @@ class Eyes:
         self._around.note(seen.Recorded(ledger=ledger_id, metadata=metadata, copies=copies))
 
     def _look_at_disks(self, ledger_id: LedgerId, metadata: LedgerMetadata) -> None:
-        """Note whether too many members of the last ensemble have just lost their disks.
+        """Note whether too many members of the last ensemble owe what was on lost disks.
 
-        Less than an ack quorum of lost disks is what an ensemble survives.
+        Less than an ack quorum of them is what an ensemble survives. A member that came back counts
+        as long as it is in limbo for this ledger, of which it was a member before.
         """
         members = metadata.last_fragment.ensemble
-        lost = [bookie for bookie in members if not self._machines[bookie].served]
-        if len(lost) < metadata.ack_quorum:
+        owing = [bookie for bookie in members if self._machines[bookie].owes(ledger_id)]
+        if len(owing) < metadata.ack_quorum:
             self._observer.doomed.discard(ledger_id)
         else:
             self._observer.doomed.add(ledger_id)
