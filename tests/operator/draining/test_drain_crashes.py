@@ -12,9 +12,8 @@ from tests.operator import resources
 from tests.operator.draining import draining_world
 from tests.operator.draining.draining_world import A_IS_OPEN, AT_REST, DrainingWorld
 from tests.operator.resources import NAME, SPACE
-from tests.operator.volumes.faulty_calls import CallFault, FaultyKubernetes, OperatorEndedError
-from zonekeeper.operator.kubernetes.api import BUDGETS, KubernetesError
-from zonekeeper.operator.run.reconciling import Reconciler
+from tests.operator.volumes.faulty_calls import CallFault, FaultyCallsWorld
+from zonekeeper.operator.kubernetes.api import BUDGETS
 
 pytestmark = pytest.mark.simulation
 
@@ -32,15 +31,8 @@ POINTS = [
 ]
 
 
-class FaultyWorld(DrainingWorld):
-    """The calls of its operator meet a fault."""
-
-    faulty: FaultyKubernetes
-
-    def new_operator(self) -> Reconciler:
-        if not hasattr(self, "faulty"):
-            self.faulty = FaultyKubernetes(self.kubernetes)
-        return Reconciler(self.surroundings(kubernetes=self.faulty), resources.KEY)
+class FaultyWorld(FaultyCallsWorld, DrainingWorld):
+    """The calls of its operator meet a fault while a zone is opened and closed."""
 
     async def reach(self, budgets: list[str]) -> None:
         """Settle until these stand: an operator that has just begun looks for a while first."""
@@ -52,17 +44,9 @@ class FaultyWorld(DrainingWorld):
 
     async def turn(self) -> int | None:
         try:
-            wait_ms = await super().turn()
-        except OperatorEndedError:
-            await self.reconciler.close()
-            self.reconciler = self.new_operator()
-            return 0
-        except KubernetesError:
-            return 0  # the loop of turns goes on after a pause
+            return await super().turn()
         finally:
             self.check()
-        self.faulty.look_anew()
-        return wait_ms
 
 
 async def built() -> FaultyWorld:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.operator.histories import play
 from tests.operator.roll import rolling_world, test_gates
 from tests.operator.roll.rolling_world import NEW, OLD, THIRD, UnitsAway
 from tests.operator.roll.test_rolls import built
@@ -52,23 +53,7 @@ async def test_at_most_one_unit_is_away_because_of_a_roll_whatever_happens(seed:
     chance = random.Random(seed)
     world = await built(bookiesPerZone=4)
     watched = UnitsAway(world)
-    open_events: dict[int, _Event] = {}
-    for _ in range(TURNS):
-        if chance.random() < 0.3:
-            number = chance.randrange(len(_EVENTS))
-            event, undo = _EVENTS[number]
-            if number in open_events:
-                await open_events.pop(number)(world)
-            else:
-                await event(world)
-                if undo is not None:
-                    open_events[number] = undo
-        await world.turn()
-        await watched.look()
-        if chance.random() < 0.7:
-            await world.controllers()
-    for undo in open_events.values():
-        await undo(world)
+    await play(world, _EVENTS, chance=chance, turns=TURNS, rate=0.3, look=watched.look)
     await world.change(image=THIRD)
 
     await world.settle(after_turn=watched.look)

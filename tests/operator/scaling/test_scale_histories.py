@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.operator.histories import play
 from tests.operator.resources import SPACE
 from tests.operator.roll import rolling_world
 from tests.operator.scaling.removing_world import GoneWatch, RemovingWorld, built
@@ -87,23 +88,7 @@ async def test_nothing_goes_that_a_ledger_names_whatever_happens(seed: int) -> N
     chance = random.Random(seed)
     world = await built(storage={"size": "1Gi", "onScaleDown": "Delete"})
     watch = GoneWatch(world)
-    open_events: dict[int, HistoryEvent] = {}
-    for _ in range(TURNS):
-        if chance.random() < 0.35:
-            number = chance.randrange(len(_EVENTS))
-            event, undo = _EVENTS[number]
-            if number in open_events:
-                await open_events.pop(number)(world)
-            else:
-                await event(world)
-                if undo is not None:
-                    open_events[number] = undo
-        await world.turn()
-        await watch.look()
-        if chance.random() < 0.7:
-            await world.controllers()
-    for undo in open_events.values():
-        await undo(world)
+    await play(world, _EVENTS, chance=chance, turns=TURNS, rate=0.35, look=watch.look)
     await world.change(bookiesPerZone=2, storage={"size": "1Gi", "onScaleDown": "Delete"})
     world.now_ms += 60_000
 

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from tests.operator.histories import play
 from tests.operator.scaling import test_scale_histories as histories
 from tests.operator.scaling import zoned_world
 from tests.operator.scaling.removing_world import GoneWatch, RemovingWorld
@@ -46,23 +47,7 @@ async def test_nothing_of_a_zone_goes_that_a_ledger_names_whatever_happens(seed:
     chance = random.Random(seed)
     world = await zoned_world.four()
     watch = GoneWatch(world)
-    open_events: dict[int, histories.HistoryEvent] = {}
-    for _ in range(TURNS):
-        if chance.random() < 0.35:
-            number = chance.randrange(len(_EVENTS))
-            event, undo = _EVENTS[number]
-            if number in open_events:
-                await open_events.pop(number)(world)
-            else:
-                await event(world)
-                if undo is not None:
-                    open_events[number] = undo
-        await world.turn()
-        await watch.look()
-        if chance.random() < 0.7:
-            await world.controllers()
-    for undo in open_events.values():
-        await undo(world)
+    await play(world, _EVENTS, chance=chance, turns=TURNS, rate=0.35, look=watch.look)
     await world.change(zones=THREE, storage=DELETE)
     for _ in range(2):
         world.now_ms += 60_000

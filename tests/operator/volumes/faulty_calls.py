@@ -3,8 +3,11 @@
 import enum
 from collections.abc import Awaitable, Callable
 
+from tests.operator import resources
+from tests.operator.worlds import World
 from zonekeeper.operator.kubernetes.api import Json, Kubernetes, KubernetesError, ObjectKind
 from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
+from zonekeeper.operator.run.reconciling import Reconciler
 
 
 class CallFault(enum.Enum):
@@ -86,3 +89,26 @@ class FaultyKubernetes(Kubernetes):
         if self.fault is CallFault.LOST:
             raise KubernetesError(0, "no answer", maybe_applied=True)
         raise OperatorEndedError
+
+
+class FaultyCallsWorld(World):
+    """The calls of its operator meet a fault; an operator that has ended has a successor."""
+
+    faulty: FaultyKubernetes
+
+    def new_operator(self) -> Reconciler:
+        if not hasattr(self, "faulty"):
+            self.faulty = FaultyKubernetes(self.kubernetes)
+        return Reconciler(self.surroundings(kubernetes=self.faulty), resources.KEY)
+
+    async def turn(self) -> int | None:
+        try:
+            wait_ms = await super().turn()
+        except OperatorEndedError:
+            await self.reconciler.close()
+            self.reconciler = self.new_operator()
+            return 0
+        except KubernetesError:
+            return 0  # the loop of turns goes on after a pause
+        self.faulty.look_anew()
+        return wait_ms

@@ -6,10 +6,9 @@ from tests.operator import resources
 from tests.operator.resources import SPACE
 from tests.operator.roll import rolling_world
 from tests.operator.volumes import volume_world
-from tests.operator.volumes.faulty_calls import CallFault, FaultyKubernetes, OperatorEndedError
+from tests.operator.volumes.faulty_calls import CallFault, FaultyCallsWorld
 from tests.operator.volumes.volume_world import VolumeWorld
-from zonekeeper.operator.kubernetes.api import CLAIMS, KubernetesError
-from zonekeeper.operator.run.reconciling import Reconciler
+from zonekeeper.operator.kubernetes.api import CLAIMS
 
 pytestmark = pytest.mark.simulation
 
@@ -23,27 +22,8 @@ POINTS = [
 ]
 
 
-class FaultyWorld(VolumeWorld):
-    """The calls of its operator meet a fault."""
-
-    faulty: FaultyKubernetes
-
-    def new_operator(self) -> Reconciler:
-        if not hasattr(self, "faulty"):
-            self.faulty = FaultyKubernetes(self.kubernetes)
-        return Reconciler(self.surroundings(kubernetes=self.faulty), resources.KEY)
-
-    async def turn(self) -> int | None:
-        try:
-            wait_ms = await super().turn()
-        except OperatorEndedError:
-            await self.reconciler.close()
-            self.reconciler = self.new_operator()
-            return 0
-        except KubernetesError:
-            return 0  # the loop of turns goes on after a pause
-        self.faulty.look_anew()
-        return wait_ms
+class FaultyWorld(FaultyCallsWorld, VolumeWorld):
+    """The calls of its operator meet a fault while volumes grow."""
 
 
 async def grown(fault: CallFault | None, at: int) -> FaultyWorld:

@@ -6,14 +6,11 @@ change of an object each fault of ``faulty_calls`` happens, stale reads of objec
 
 import pytest
 
-from tests.operator import resources
 from tests.operator.scaling.test_scale_crashes import LIFE, OFFSETS, FrailWorld
 from tests.operator.volumes import test_replacing
-from tests.operator.volumes.faulty_calls import CallFault, FaultyKubernetes, OperatorEndedError
+from tests.operator.volumes.faulty_calls import CallFault, FaultyCallsWorld
 from tests.operator.volumes.losing_world import LosingWorld
 from tests.operator.volumes.test_replacing import ONE, ReplaceWatch
-from zonekeeper.operator.kubernetes.api import KubernetesError
-from zonekeeper.operator.run.reconciling import Reconciler
 
 pytestmark = pytest.mark.simulation
 
@@ -37,27 +34,8 @@ class FrailLosingWorld(LosingWorld, FrailWorld):
     """Its operator dies again and again while bookies lose and get volumes."""
 
 
-class FaultyLosingWorld(LosingWorld):
-    """The calls of its operator meet a fault."""
-
-    faulty: FaultyKubernetes
-
-    def new_operator(self) -> Reconciler:
-        if not hasattr(self, "faulty"):
-            self.faulty = FaultyKubernetes(self.kubernetes)
-        return Reconciler(self.surroundings(kubernetes=self.faulty), resources.KEY)
-
-    async def turn(self) -> int | None:
-        try:
-            wait_ms = await super().turn()
-        except OperatorEndedError:
-            await self.reconciler.close()
-            self.reconciler = self.new_operator()
-            return 0
-        except KubernetesError:
-            return 0  # the loop of turns goes on after a pause
-        self.faulty.look_anew()
-        return wait_ms
+class FaultyLosingWorld(FaultyCallsWorld, LosingWorld):
+    """The calls of its operator meet a fault while a bookie gets another volume."""
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
