@@ -109,6 +109,7 @@ async def look(
     owned = {
         (kind.plural, item["metadata"]["name"]): item
         for kind in OWNED
+        if kind is not BUDGETS  # those of others are looked at, too
         for item in await _listed(kubernetes, kind, namespace, labels)
     }
     owned |= _of(name, budgets := await kubernetes.list(BUDGETS, namespace))
@@ -225,8 +226,6 @@ async def _listed(
     The rights of an older release do not have NetworkPolicies. Clusters without them go on; those
     that ask for them say what the API server refuses.
     """
-    if kind is BUDGETS:
-        return []  # those of others are looked at, too
     try:
         return await kubernetes.list(kind, namespace, labels=labels)
     except NotPermittedError:

@@ -80,30 +80,26 @@ def closes(desired: Desired, observed: Observed, roll: RollProgress, zone: ZoneN
     root = observed.root
     if not isinstance(root, RootFound):
         return "the metadata store was not read"
-    if other := [one for one in missing(desired, observed, roll) if _zone_of(one, roll) != zone]:
+    missing = _missing(desired, observed, roll)
+    if other := [bookie for bookie, its_zone in missing.items() if its_zone != zone]:
         return f"bookies of other zones do not serve: {naming.some(other)}"
     return None
 
 
-def missing(desired: Desired, observed: Observed, roll: RollProgress) -> list[BookieId]:
-    """Name the bookies that are asked for and do not serve, or are not known to."""
-    root, found = observed.root, list[BookieId]()
+def _missing(desired: Desired, observed: Observed, roll: RollProgress) -> dict[BookieId, ZoneName]:
+    """Give the zone of each bookie that is asked for and does not serve, or is not known to."""
+    root, found = observed.root, dict[BookieId, ZoneName]()
     ground = RollGround(desired=desired, observed=observed, sets=roll.sets)
-    for bookie, _, pod in ground.bookies:
+    for bookie, its_set, pod in ground.bookies:
         is_seen = isinstance(root, RootFound) and bookie in root.registered
         if pod is None or not pod.ready or pod.leaving or not is_seen:
-            found.append(bookie)
+            found[bookie] = its_set.zone
     return found
 
 
 def is_asked_for(desired: Desired, observed: Observed, roll: RollProgress, zone: ZoneName) -> bool:
     """Does something of an open zone still miss, or are copies of it still made?"""
-    if any(_zone_of(one, roll) == zone for one in missing(desired, observed, roll)):
+    if zone in _missing(desired, observed, roll).values():
         return True
     root = observed.root
     return isinstance(root, RootFound) and (root.work is None or bool(root.work.marked))
-
-
-def _zone_of(bookie: BookieId, roll: RollProgress) -> ZoneName | None:
-    name = bookie.rpartition("-")[0]
-    return next((one.zone for one in roll.sets if one.made["metadata"]["name"] == name), None)

@@ -6,6 +6,7 @@ A zone that is open is no trouble: the condition is True, and says which bookies
 from zonekeeper.operator.plan import conditions
 from zonekeeper.operator.plan.conditions import Condition, Type
 from zonekeeper.operator.plan.draining import draining
+from zonekeeper.operator.plan.draining.draining import DrainProgress
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Case, Outcome, Settled
 from zonekeeper.operator.sight import naming
@@ -13,7 +14,7 @@ from zonekeeper.operator.sight import naming
 
 def stage(case: Case) -> Outcome:
     """Wait until every drain that asks for a zone has it, and no budget of others is in the way."""
-    return _waits(case) or Settled()
+    return _waits(case, draining.decide(case)) or Settled()
 
 
 def condition(case: Case) -> Condition:
@@ -21,7 +22,7 @@ def condition(case: Case) -> Condition:
     kind, progress = Type.DRAINABLE, draining.decide(case)
     if progress is None:
         return conditions.unknown(kind, "NotBuilt", "no cluster of this resource was built yet")
-    if (waiting := _waits(case)) is not None:
+    if (waiting := _waits(case, progress)) is not None:
         return conditions.waiting(kind, waiting)
     if progress.open is not None:
         why = (
@@ -35,8 +36,7 @@ def condition(case: Case) -> Condition:
     return conditions.good(kind, "AtRest", "one bookie at a time may be evicted")
 
 
-def _waits(case: Case) -> Waiting | None:
-    progress = draining.decide(case)
+def _waits(case: Case, progress: DrainProgress | None) -> Waiting | None:
     if progress is None:
         return None
     if names := case.observed.foreign_budgets:

@@ -81,6 +81,10 @@ class _Draining:
         stand = {pod.zone for pod in observed.pods} | set(_zones_of_sets(observed))
         #: Every zone that has bookies or may get some, also one that is not asked for any more.
         self._zones = (*named, *sorted(stand - {*named}))
+        #: Are zones opened at all?
+        self._is_opening = not desired.drains_paused and len(self._zones) > 1
+        #: The zones that drains ask for.
+        self._asked = budget_sight.cordoned(observed) if self._is_opening else frozenset()
         self._closed = [zone for zone in self._zones if self._holds(self._closing(zone))]
         self._is_common = self._holds(self._common)
 
@@ -90,7 +94,7 @@ class _Draining:
         return DrainProgress(
             open=opened,
             target=target,
-            asked=tuple(one for one in self._zones if one in self._asked()),
+            asked=tuple(one for one in self._zones if one in self._asked),
             waits=waits,
             kept=tuple(
                 name
@@ -107,17 +111,9 @@ class _Draining:
         bare = [zone for zone in self._zones if zone not in self._closed]
         return bare[0] if len(bare) == 1 < len(self._zones) else None
 
-    @property
-    def _is_opening(self) -> bool:
-        """Are zones opened at all?"""
-        return not self._desired.drains_paused and len(self._zones) > 1
-
-    def _asked(self) -> frozenset[ZoneName]:
-        return budget_sight.cordoned(self._observed) if self._is_opening else frozenset()
-
     def _target(self, opened: ZoneName | None) -> tuple[ZoneName | None, dict[ZoneName, str]]:
         """Give the zone that shall be open, and why the other cordoned ones are not."""
-        asked, waits = self._asked(), dict[ZoneName, str]()
+        asked, waits = self._asked, dict[ZoneName, str]()
         if not self._is_opening:
             return None, waits
         seen = (self._desired, self._observed, self._roll)
