@@ -71,8 +71,8 @@ class Openings:
         """Decide an opening, once its judge has heard whose the ledger is."""
         ledger_id, token = event.opening.ledger_id, event.opening.create_token
         if admission.is_other(self._memory.find(ledger_id).admitted, token):
-            # Another ledger is here. The opening is refused for that, whoever owns the one that is
-            # here, and the collector hears that this one was perhaps deleted.
+            # Another ledger has this id here. The opening is refused for that; no owner is asked
+            # for. The collector hears that the ledger here was perhaps deleted.
             self._change(ledger_id, event, answer)
             return
         found: str | errors.ProtocolError | None

@@ -8,8 +8,8 @@ Four answers are possible:
 
 * ``NO``.
 * ``OWN``: for a ledger whose key the caller shows, and which has no owner or is the caller's own.
-* ``KEY``: for a ledger whose key the caller shows, whoever its owner is. The host asks for the role
-  alone. The bookie asks for the key, where the operation carries one.
+* ``KEY``: for a ledger whose key the caller shows. Its owner does not matter. The host asks for the
+  role alone. The bookie asks for the key, where the operation carries one.
 * ``YES``: for every ledger.
 
 Repair works on ledgers of others, so autorecovery has ``YES`` where a client has ``OWN``. The
