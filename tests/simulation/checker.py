@@ -1,9 +1,9 @@
 """Judges a history: the promises of a ledger, each as a comparison in one pass.
 
 The rules bear numbers or words; docs/simulator.md lists them all. What one change of a ledger's
-metadata may not say is in ``record_rules``, what repairs may not do in ``repair_rules``. It knows
-nothing of how ledgers are written; a new rule needs a bad history in its test, and without
-one the test fails.
+metadata may not say is in ``record_rules``, what repairs may not do in ``repair_rules``, and what
+a store that was set back leaves of them in ``set_back_rules``. It knows nothing of how ledgers are
+written; a new rule needs a bad history in its test, and without one the test fails.
 """
 
 import re
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from tests.simulation import history as seen
-from tests.simulation import record_rules, repair_rules
+from tests.simulation import record_rules, repair_rules, set_back_rules
 from tests.simulation.log_rules import LogRules
 from zonekeeper.metadata.formats.ledger_metadata import LedgerMetadata, LedgerState
 from zonekeeper.placement.base.ids import NO_ENTRY, BookieId, EntryId, LedgerId
@@ -110,16 +110,14 @@ class Checker:
         self._given_up: set[LedgerId] = set()
         #: The ends of ledgers that were deleted by order.
         self._deleted: dict[LedgerId, EntryId] = {}
-        #: Ledgers from before the store was set back: of these only bookies still know the truth.
-        self._from_before: set[LedgerId] = set()
-        self._in_backup: set[LedgerId] = set()
-        self._young: set[LedgerId] = set()
+        self._from_before = set_back_rules.FromBefore()
         #: All ledgers that metadata ever named.
         self._recorded: set[LedgerId] = set()
 
     def take(self, event: seen.Event) -> None:
         """Take the next event in."""
-        if self._from_before and self._is_from_before(event):
+        if self._from_before.has(event):
+            self._break_all(self._from_before.broken(event))
             return
         match event:
             case seen.Created() | seen.Appended() | seen.Acked() | seen.Forced() | seen.Told():
@@ -227,7 +225,7 @@ class Checker:
             case seen.SetBack():
                 self._take_set_back(event)
             case seen.Redrawn():
-                self._young.add(event.ledger)
+                self._from_before.young.add(event.ledger)
             case seen.DiskLost():
                 self._without_disk.add(event.bookie)
                 for known in (self._kept, self._began):
@@ -236,23 +234,11 @@ class Checker:
             case _:
                 assert_never(event)
 
-    def _is_from_before(self, event: seen.Event) -> bool:
-        """Is an event about a ledger of which the store does not know the truth any more?"""
-        ledger = getattr(event, "ledger", None)
-        unlike = seen.Collected | seen.Deleted | seen.Redrawn
-        if ledger not in self._from_before or isinstance(event, unlike):
-            return False
-        if isinstance(event, seen.Recorded) and ledger not in self._in_backup | self._young:
-            self._break("ids", f"ledger {ledger} was created before the store was set back, too")
-        return True
-
     def _take_set_back(self, event: seen.SetBack) -> None:
         """Forget what metadata said of ledgers. What bookies have counts as before."""
-        self._from_before |= self._recorded.union(event.young)
-        self._in_backup.update(event.ledgers)
-        self._young.update(event.young)
+        self._from_before.take(event, self._recorded)
         for known in (self._metadata, self._acked, self._read, self._told):
-            for ledger in self._from_before & known.keys():
+            for ledger in self._from_before.ledgers & known.keys():
                 known.pop(ledger)
 
     def _take_disowned(self, event: seen.Disowned) -> None:
@@ -268,7 +254,7 @@ class Checker:
         ledger = event.ledger
         if ledger in self._metadata:
             self._break("I17", f"{event.bookie} collects ledger {ledger}, which metadata names")
-        elif ledger not in (self._deleted.keys() | self._young | self._given_up):
+        elif ledger not in (self._deleted.keys() | self._from_before.young | self._given_up):
             self._break("I17", f"{event.bookie} collects ledger {ledger}, which nobody deleted")
         for known in (self._kept, self._began):  # from here on it answers for nothing of it
             known.pop((event.bookie, ledger), None)
@@ -464,7 +450,7 @@ class Checker:
         """Is an entry one that bookies must not lose? Not of a ledger that was deleted."""
         if self._is_deleted(ledger):
             return False
-        metadata = self._metadata.get(ledger)
+        metadata = self._metadata.get(ledger, self._from_before.since.get(ledger))
         return metadata is None or _is_of(metadata, entry)
 
     def _break_all(self, found: Iterable[tuple[str, str]]) -> None:

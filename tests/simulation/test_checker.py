@@ -403,27 +403,6 @@ def test_bookies_collect_what_was_deleted_by_order() -> None:
     assert checker.check([*START, closed(1), *deleted(1), COLLECTED]) == []
 
 
-def test_of_ledgers_from_before_the_store_was_set_back_little_is_promised() -> None:
-    before: list[seen.Event] = [*START, acked(0, 2), got(0), told(2)]
-    lost: list[seen.Event] = [failed("NoSuchLedger"), denied(1), got(1, b"other")]
-    in_backup: list[seen.Event] = [closed(1), recorded(None), acked(3, 3)]
-    assert checker.check([*before, set_back(), *lost]) == []
-    assert checker.check([*before, set_back(in_backup=True), *lost, *in_backup]) == []
-    assert checker.check([*before, set_back(young=True), *lost, *in_backup, COLLECTED]) == []
-
-
-def test_an_id_may_come_again_that_is_given_out_before_anybody_knows_of_a_set_back() -> None:
-    drawn = seen.Redrawn(ledger=LEDGER)
-    assert checker.check([*START, set_back(), drawn, recorded()]) == []
-
-
-def test_what_a_bookie_has_collected_it_need_not_have_after_a_crash() -> None:
-    had = restart(kept(0, 1), kept(0, 1))
-    start = seen.Restarted(bookie=A, kept=())
-    events = [*had, set_back(young=True), COLLECTED, seen.Crashed(kept=()), start]
-    assert checker.check([*START, *events]) == []
-
-
 def test_a_bookie_that_lost_its_disk_fences_what_names_it() -> None:
     assert checker.check([*START, seen.DiskLost(bookie=A), failed("Fenced")]) == []
 
