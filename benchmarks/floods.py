@@ -11,6 +11,7 @@ one case stands for nothing: the ratios compare a flood with the quiet case of i
 
 import argparse
 import asyncio
+import contextlib
 import random
 import subprocess
 import sys
@@ -98,8 +99,10 @@ async def flooded(flood: str, files: TlsFiles, ports: Sequence[int]) -> AsyncIte
             said = await process.stdout.readline()
         assert said == b"flooding\n", f"the flood did not begin: {said!r}"
         yield
+        assert process.returncode is None, f"the flood has ended: {process.returncode}"
     finally:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
         await process.wait()
 
 

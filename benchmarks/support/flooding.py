@@ -10,7 +10,6 @@ from the honest ones.
 
 import asyncio
 import contextlib
-import itertools
 import os
 import resource
 import ssl
@@ -43,14 +42,22 @@ async def _connected(port: int) -> asyncio.StreamWriter | None:
 async def half_handshakes(ports: Sequence[int], begun: asyncio.Event) -> None:
     """Keep thousands of handshakes half done, each at a byte a second."""
     wires: list[asyncio.StreamWriter | None] = [None] * HALF_HANDSHAKES
-    for second in itertools.count():
+    sent = [0] * HALF_HANDSHAKES
+    while True:
         for at, wire in enumerate(wires):
-            if wire is None or wire.is_closing():
-                wires[at] = await _connected(ports[at % len(ports)])
+            if wire is None or wire.is_closing() or sent[at] >= len(_HELLO):
+                wires[at], sent[at] = await _connected(ports[at % len(ports)]), 0
             else:
-                wire.write(_HELLO[second % len(_HELLO) :][:1])
-        begun.set()
+                wire.write(_HELLO[sent[at] :][:1])
+                sent[at] += 1
+        _tell(wires, begun)
         await asyncio.sleep(1)
+
+
+def _tell(wires: Sequence[asyncio.StreamWriter | None], begun: asyncio.Event) -> None:
+    """The flood is on once most of its connections were made."""
+    if sum(wire is not None for wire in wires) > len(wires) // 2:
+        begun.set()
 
 
 async def connections(ports: Sequence[int], begun: asyncio.Event) -> None:
@@ -60,7 +67,7 @@ async def connections(ports: Sequence[int], begun: asyncio.Event) -> None:
         for at, wire in enumerate(wires):
             if wire is None or wire.is_closing():
                 wires[at] = await _connected(ports[at % len(ports)])
-        begun.set()
+        _tell(wires, begun)
         await asyncio.sleep(0.1)
 
 
@@ -74,7 +81,7 @@ async def handshakes(ports: Sequence[int], begun: asyncio.Event) -> None:
             with contextlib.suppress(OSError):
                 _, wire = await asyncio.open_connection(_HOST, port, ssl=context)
                 wire.transport.abort()
-            begun.set()
+                begun.set()
 
     async with asyncio.TaskGroup() as tasks:
         for port in ports:

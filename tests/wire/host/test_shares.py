@@ -94,7 +94,7 @@ async def test_the_streams_of_one_principal_are_held_together_and_those_of_anoth
         assert taken == 5
         assert first.coming.qsize() > 0
         await world.written(second, writers[1], range(1, 10))
-        assert world.bookie.waiting <= taken + 1, "one carrier may come on top"
+        assert world.bookie.waiting == taken + 1, "what was received already comes on top"
         before = world.bookie.waiting
         await world.written(other, writers[2], range(1, 4))
         assert world.bookie.waiting == before + 3
@@ -128,16 +128,17 @@ class ByChoice(ReferenceBookie):
 
 
 @virtual_time.played
-async def test_a_held_stream_goes_on_when_another_of_its_principal_has_its_answers() -> None:
+async def test_held_streams_go_on_once_half_of_their_bytes_are_answered() -> None:
     bookie = ByChoice()
-    limits = HostLimits(principal_append_bytes_max=3_000)
+    limits = HostLimits(principal_append_bytes_max=6_000)
     async with streams(limits, bookie=bookie) as world:
         greedy, _ = guards(world.host.access)
         writers = [Writer(ledger) for ledger in (7, 8)]
         full, other = [await world.opened(greedy, writer) for writer in writers]
-        await world.written(full, writers[0], range(1, 4))
-        await world.written(other, writers[1], range(1, 3))
-        first, second = bookie.taken[0][0], bookie.taken[-1][0]
+        await world.written(other, writers[1], range(1, 2))
+        await world.written(full, writers[0], range(1, 8))
+        await world.written(other, writers[1], range(2, 6))
+        second, first = bookie.taken[0][0], bookie.taken[1][0]
         assert first is not second
         bookie.answer(second)
         await asyncio.sleep(1)
@@ -148,23 +149,85 @@ async def test_a_held_stream_goes_on_when_another_of_its_principal_has_its_answe
         assert not other.coming.qsize()
         while bookie.taken:
             bookie.answer(bookie.taken[0][0])
+        assert not world.host.access.figures.over_share
 
 
 @virtual_time.played
-async def test_a_held_stream_that_ends_is_waited_for_no_more() -> None:
-    bookie = ByChoice()
-    async with streams(HostLimits(principal_append_bytes_max=3_000), bookie=bookie) as world:
-        greedy, _ = guards(world.host.access)
-        writer = Writer(7)
-        await world.written(await world.opened(greedy, writer), writer, range(1, 4))
-        with world.host.shares.joined(greedy.caller, Shared.STREAMS) as share:
-            assert share.held == 1
-            outlet = NoOutlet()
-            with world.host.appending(outlet, 1, greedy) as inlet:
-                inlet.taken(carriers.build([carriers.Open(number=0, opening=writer.opening())]))
-                assert share.held == 2
-            assert share.held == 1
+async def test_a_stream_that_has_ended_is_followed_no_more() -> None:
+    host = Host(ByChoice(), access=rights())
+    greedy, _ = guards(host.access)
+    with host.shares.joined(greedy, Shared.TAILS) as share:
+        with host.appending(NoOutlet(), 1, greedy):
+            assert share.appending == 1
+        assert share.appending == 0
+
+
+@virtual_time.played
+async def test_a_carrier_that_breaks_a_rule_leaves_nothing_in_the_share() -> None:
+    host = Host(ReferenceBookie(BOOKIE, Disk()), access=rights())
+    greedy, _ = guards(host.access)
+    writer = Writer(7)
+    with host.appending(NoOutlet(), 1, greedy) as inlet:
+        inlet.taken(carriers.build([carriers.Open(number=0, opening=writer.opening())]))
+        await asyncio.sleep(1)
+        wrong = [carriers.Append(number=at, frame=writer.frame(BYTES)) for at in (2, 1)]
+        with pytest.raises(errors.BadRequest):
+            inlet.taken(carriers.build(wrong))
+    assert not len(host.shares)
+
+
+class Refusing(ReferenceBookie):
+    """A bookie that takes every key for a guess."""
+
+    def append(self, items: Sequence[carriers.Request], replies: service.Replies) -> None:
+        for item in items:
+            replies.refused(item.number, errors.UnauthorizedAccess("wrong key"))
+
+
+@virtual_time.played
+async def test_a_stream_that_ends_for_its_guesses_leaves_nothing_in_the_share() -> None:
+    host = Host(Refusing(BOOKIE, Disk()), access=rights())
+    greedy, _ = guards(host.access)
+    many = [carriers.Open(number=at, opening=Writer(7).opening()) for at in range(40)]
+    with (
+        host.appending(NoOutlet(), 1, greedy) as inlet,
+        pytest.raises(errors.UnauthorizedAccess),
+    ):
+        inlet.taken(carriers.build(many))
+    assert not len(host.shares)
+
+
+@virtual_time.played
+async def test_an_opening_is_never_refused_for_its_principal() -> None:
+    limits = HostLimits(principal_append_bytes_max=100)
+    host = Host(bookie := ByChoice(), limits, access=rights())
+    greedy, _ = guards(host.access)
+    writer = Writer(7)
+    with host.appending(NoOutlet(), 1, greedy) as inlet:
+        inlet.taken(carriers.build([carriers.Open(number=0, opening=writer.opening())]))
+        frames = [carriers.Append(number=at, frame=writer.frame(BYTES)) for at in (1, 2)]
+        inlet.taken(carriers.build(frames))
+        assert [number for _, number in bookie.taken] == [1], "the second is above the limit"
+        inlet.taken(carriers.build([carriers.Open(number=3, opening=Writer(8).opening())]))
+        assert host.access.figures.over_share == {"appends": 1}
         bookie.answer(bookie.taken[0][0])
+
+
+def test_certificates_without_a_principal_count_by_their_names() -> None:
+    access = rights(Enforcement.NAMED)
+    shares = PrincipalShares(HostLimits(principal_streams_max=1), access)
+    one, other = (access.guard(PeerNames(dns=(name,)), "h:1") for name in ("app-a", "app-b"))
+    with shares.joined(one, Shared.STREAMS), shares.joined(other, Shared.STREAMS):
+        with pytest.raises(errors.TooManyRequests, match="the certificate of app-a has 1 streams"):
+            shares.check(one, Shared.STREAMS)
+        assert len(shares) == 2
+
+
+def test_the_order_of_principals_in_a_certificate_says_nothing() -> None:
+    access = rights()
+    uris = (*GREEDY.uris, *MODEST.uris)
+    known = {access.guard(PeerNames(uris=each), "h:1").known_as for each in (uris, uris[::-1])}
+    assert known == {"client/greedy+client/modest"}
 
 
 @virtual_time.played
@@ -189,7 +252,7 @@ async def test_without_tls_each_stream_counts_alone() -> None:
         world.bookie.held = True
         await world.written(first, writers[0], range(1, 10))
         await world.written(second, writers[1], range(1, 10))
-        assert world.bookie.waiting == 10
+        assert world.bookie.waiting == 18
         assert not len(world.host.shares)
 
 
@@ -249,25 +312,25 @@ def test_streams_and_tails_of_a_principal_are_counted_over_all_its_connections()
     access = rights()
     shares = PrincipalShares(HostLimits(principal_streams_max=2, principal_tails_max=1), access)
     greedy, modest = guards(access)
-    again = access.guard(GREEDY, "h:9").caller
+    again = access.guard(GREEDY, "h:9")
     with ExitStack() as stack:
-        for caller in (greedy.caller, again):
-            stack.enter_context(shares.joined(caller, Shared.STREAMS))
+        for guard in (greedy, again):
+            stack.enter_context(shares.joined(guard, Shared.STREAMS))
         stack.enter_context(shares.joined(again, Shared.TAILS))
         for kind, most in ((Shared.STREAMS, 2), (Shared.TAILS, 1)):
             said = f"client/greedy has {most} {kind.value} here"
             with (
                 pytest.raises(errors.TooManyRequests, match=said) as caught,
-                shares.joined(greedy.caller, kind),
+                shares.joined(greedy, kind),
             ):
                 pytest.fail("it was let in")
             assert caught.value.retryable
-            with shares.joined(modest.caller, kind):
+            with shares.joined(modest, kind):
                 assert len(shares) == 2
         assert len(shares) == 1
     assert not len(shares)
     assert access.figures.over_share == {"streams": 1, "tails": 1}
-    with shares.joined(greedy.caller, Shared.TAILS):
+    with shares.joined(greedy, Shared.TAILS):
         assert len(shares) == 1
 
 
@@ -347,6 +410,37 @@ async def test_reads_of_one_principal_leave_room_for_those_of_another() -> None:
             each.cancel()
     assert not host.reply_bytes
     assert not len(host.shares)
+
+
+@virtual_time.played
+async def test_a_share_of_answers_holds_also_when_others_had_all_of_them() -> None:
+    limits = HostLimits(principal_reply_bytes_max=4 << 20, all_replies_bytes_max=8 << 20)
+    access = rights()
+    host = Host(Willing(BOOKIE, Disk()), limits, access=access)
+    others = [
+        access.guard(PeerNames(uris=(f"zonekeeper://any/client/{name}",)), "h:1") for name in "bc"
+    ]
+    greedy, _ = guards(access)
+    async with asyncio.TaskGroup() as tasks:
+        full, mine = list[asyncio.Task[None]](), list[asyncio.Task[None]]()
+        for guard in others:
+            pipe = ByHand()
+            full.append(tasks.create_task(host.serve_reads(pipe, guard=guard)))
+            for number in range(4):
+                pipe.put(reading(number))
+        await asyncio.sleep(1)
+        assert host.reply_bytes == 8 << 20
+        for _ in range(8):
+            pipe = ByHand()
+            mine.append(tasks.create_task(host.serve_reads(pipe, guard=greedy)))
+            pipe.put(reading(0))
+        await asyncio.sleep(1)
+        for each in full:
+            each.cancel()
+        await asyncio.sleep(1)
+        assert host.reply_bytes == 4 << 20
+        for each in mine:
+            each.cancel()
 
 
 def reading(number: int) -> carriers.Read:

@@ -186,6 +186,18 @@ class Guard:
         """Does it matter to anybody whose a ledger is?"""
         return self._access.owners is not OwnerRule.OFF
 
+    @property
+    def known_as(self) -> str | None:
+        """The name under which the caller's share counts; None: there is no TLS.
+
+        A certificate without a principal counts by the name that it has.
+        """
+        if self._names is None:
+            return None
+        if principals := self.caller.principals:
+            return "+".join(sorted(map(str, principals)))
+        return f"the certificate of {self._names}"
+
     def refusal(
         self, operation: Operation, ledger_id: LedgerId | None = None
     ) -> errors.NotPermitted | None:

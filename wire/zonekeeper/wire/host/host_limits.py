@@ -23,9 +23,9 @@ class HostLimits:
     tails_max: int = 10_000
     #: Bytes of answers to reads and tails of all streams, ready or being made, that have not left.
     all_replies_bytes_max: int = 256 << 20
-    #: Of one principal, over all its connections and both transports (``shares``); half of what
-    #: there is for all. Streams: Append and Read streams, and connections for calls.
-    principal_streams_max: int = 2_048
+    #: Of one principal, over all its connections and both transports (``shares``). Streams: Append
+    #: and Read streams, and connections of the socket lane for calls.
+    principal_streams_max: int = 4_096
     principal_tails_max: int = 5_000
     #: Bytes of requests on its Append streams that the bookie has not answered.
     principal_append_bytes_max: int = 128 << 20

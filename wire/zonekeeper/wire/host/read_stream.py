@@ -62,8 +62,7 @@ class ReadStream:
                     if not isinstance(item, carriers.Read):
                         raise errors.BadRequest(f"{item} does not belong on a Read stream")
                     await self._has_room.wait()
-                    await self._share.replies.room()
-                    await self._replies.room()
+                    await packing.room_in(self._share.replies, self._replies)
                     bytes_max = max(1, min(item.max_bytes, REPLY_BYTES_MAX))
                     self._count(1, bytes_max)
                     reads.create_task(self._read(item, bytes_max))

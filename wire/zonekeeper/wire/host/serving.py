@@ -17,7 +17,7 @@ the same for every bookie, and packs answers:
   larger answer. A transport ends the stream of a peer that takes nothing for long, so that this
   peer does not use up the share of the others.
 
-* The streams of one principal take at most half of what there is for all (``shares``).
+* The streams of one principal take at most a part of what there is for all (``shares``).
 
 * What a caller asks is checked against its rights (``access``) before anything is done.
 
@@ -125,11 +125,12 @@ class Host:
         After that it still gets answers from the bookie. They are dropped.
         """
         guard = guard or self.nobody()
-        with self.shares.joined(guard.caller, Shared.STREAMS) as share:
+        with self.shares.joined(guard, Shared.STREAMS) as share:
             caller = StreamCaller(guard, self._proofs.begun(), share)
             stream = _AppendStream(self.bookie, self._limits, wire_version, outlet, caller)
             outlet.put(caller.session.hello(self.bookie.boot_epoch, wire_version))
             self._appending[stream] = None
+            share.follow(stream)
             try:
                 yield stream
             finally:
@@ -154,7 +155,7 @@ class Host:
         """Serve a Read stream until it ends; raises the error that ended it."""
         guard = guard or self.nobody()
         with (
-            self.shares.joined(guard.caller, Shared.STREAMS) as share,
+            self.shares.joined(guard, Shared.STREAMS) as share,
             self._proofs.reading() as session,
         ):
             await pipe.send(session.hello(self.bookie.boot_epoch, wire_version))
@@ -197,10 +198,9 @@ class Host:
         self, request: service.TailRequest, guard: Guard
     ) -> AsyncGenerator[service.TailUpdate, None]:
         """Follow a ledger; updates are neither too large nor too frequent."""
-        caller = guard.caller
         with (
             self._proofs.called(ProofAct.TAIL, request.ledger_id, request.key) as shown,
-            self.shares.joined(caller, Shared.TAILS) as share,
+            self.shares.joined(guard, Shared.TAILS) as share,
         ):
             bounded = self._bounded(dataclasses.replace(request, key=shown), share)
             async with aclosing(bounded) as updates:
@@ -223,8 +223,7 @@ class Host:
                 async for update in updates:
                     size_bytes = sum(frame.size_bytes for frame in update.frames)
                     budgets = (share.replies, self._replies)
-                    for budget in budgets:
-                        await budget.room()
+                    await packing.room_in(*budgets)
                     for budget in budgets:
                         budget.take(size_bytes)
                     try:
@@ -284,6 +283,8 @@ class _AppendStream:
         #: Requests that the bookie has and has not answered: number to bytes.
         self._waiting: dict[int, int] = {}
         self._waiting_bytes = 0
+        #: Bytes of the message that is being taken, as far as it was admitted.
+        self._coming_bytes = 0
         #: Answers that have not left.
         self._acked: list[int] = []
         self._refused: deque[carriers.Refused] = deque()
@@ -331,14 +332,26 @@ class _AppendStream:
             self._opening.clear()  # what was decided for another caller opens nothing
             self._owned.clear()
         openings_before = len(self._opening)
+        self._coming_bytes = 0
         admitted = [self._admit(item) for item in items]
         accepted = [item for item in admitted if item is not None]
         if len(self._opening) > openings_before:
             for item in accepted:  # each opening may be a guess, and a carrier holds thousands
                 self._session.refuse_guessing()
-                self._bookie.append((item,), self)
+                self._hand_over((item,))
         elif accepted:
-            self._bookie.append(accepted, self)
+            self._hand_over([*accepted])
+
+    def _hand_over(self, items: Sequence[tuple[carriers.Request, int]]) -> None:
+        """Give requests to the bookie; they count from now on, because it answers each."""
+        total = 0
+        for item, size_bytes in items:
+            self._waiting[item.number] = size_bytes
+            total += size_bytes
+        self._waiting_bytes += total
+        self._share.take(total)
+        self.look_for_room()
+        self._bookie.append([item for item, _ in items], self)
 
     def has_room_again(self) -> None:
         self._answer()
@@ -364,8 +377,8 @@ class _AppendStream:
         if len(self._opened) > self._limits.open_ledgers_max:
             self._owned.forget(self._opened.popitem(last=False)[0])
 
-    def _admit(self, item: carriers.Item) -> carriers.Request | None:
-        """Check an item against the rules; None if it was refused already."""
+    def _admit(self, item: carriers.Item) -> tuple[carriers.Request, int] | None:
+        """Check an item against the rules, and give its bytes; None if it was refused already."""
         match item:
             case carriers.Append(frame=frame):
                 ledger_id, size_bytes = frame.ledger_id, frame.size_bytes
@@ -382,8 +395,8 @@ class _AppendStream:
         refusal: errors.ProtocolError | None = self._guard.refusal(operation, ledger_id)
         if refusal is None and self._owned and not isinstance(item, carriers.Open):
             refusal = self._owned.refusal(operation, ledger_id)
-        if refusal is None:
-            refusal = self._share.refusal(size_bytes)
+        if refusal is None and not isinstance(item, carriers.Open):
+            refusal = self._share.refusal(self._coming_bytes, size_bytes)
         if refusal is not None:
             self._refuse(item.number, refusal)
             return None
@@ -402,11 +415,8 @@ class _AppendStream:
                 ),
             )
             return None
-        self._waiting[item.number] = size_bytes
-        self._waiting_bytes += size_bytes
-        self._share.take(size_bytes)
-        self.look_for_room()
-        return item
+        self._coming_bytes += size_bytes
+        return item, size_bytes
 
     def _release(self, number: int) -> None:
         self._give_back(number)
@@ -425,9 +435,7 @@ class _AppendStream:
         answers = self._leaving + len(self._acked) + len(self._refused)
         limits = self._limits
         has_room = self._waiting_bytes <= limits.append_bytes_max and answers < limits.answers_max
-        if not self._share.has_append_room:
-            has_room = False
-            self._share.hold(self)
+        has_room = has_room and not self._share.is_full
         if has_room and self._is_held:
             self._is_held = False
             self._outlet.go_on()

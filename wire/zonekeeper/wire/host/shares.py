@@ -1,15 +1,21 @@
 """What the streams of one principal take of a host together, so that others get their part.
 
 A limit of each stream bounds who opens one, and not who opens a thousand. So the streams of all
-connections whose certificates name the same principals count together, over both transports. A
-principal may take half of what the host has; the other half is there for the others. Without TLS
-nobody knows who is at the other end: then each stream is counted alone.
+connections whose certificates name the same principal count together, over both transports. One
+whose certificate names no principal counts by the name that the certificate has. Without TLS nobody
+knows who is at the other end: then only the limits of streams count.
+
+Once the bytes of appends reach the limit, all Append streams of the principal are held, until half
+of them have been answered. What was received before that is taken still; an append far above the
+limit is refused. A fragment's opening never is: a writer would take the bookie for a broken one.
 
 A stream keeps the share that it began with. When the map of foreign names changes, only streams
 that begin later count for the other name.
 """
 
+import dataclasses
 import enum
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,11 +27,9 @@ from zonekeeper.wire.host.access import Access, AccessFigures, Guard
 from zonekeeper.wire.host.host_limits import HostLimits
 from zonekeeper.wire.host.packing import ReplyBudget
 from zonekeeper.wire.host.proving import ProofSession
-from zonekeeper.wire.identity import callers
-from zonekeeper.wire.identity.callers import Caller
 
-#: A held stream takes one more carrier when it goes on, and a principal may have many of them. So
-#: requests are refused only above this multiple of the bytes at which streams are held.
+#: What was received before streams were held may come on top. So appends are refused only above
+#: this multiple of the bytes at which streams are held.
 _REFUSED_ABOVE: Final = 1.5
 
 
@@ -37,11 +41,11 @@ class Shared(enum.Enum):
     TAILS = "tails"
 
 
-class HeldStream(Protocol):
-    """A stream that is not read further until its share has room."""
+class Holdable(Protocol):
+    """A stream that can be held: it is not read further until it finds room again."""
 
     def look_for_room(self) -> None:
-        """Take requests again, if there is room."""
+        """Take requests if there is room, and let none come otherwise."""
         ...
 
 
@@ -60,60 +64,68 @@ class PrincipalShare:
         self._append_bytes_max = limits.principal_append_bytes_max
         self._emptied = emptied
         self.counts = Counter[Shared]()
-        #: Bytes of requests on Append streams that the bookie has not answered.
+        #: Bytes of requests that the bookie has and has not answered.
         self.append_bytes = 0
-        #: The streams that wait until there are fewer of them.
-        self._held: dict[HeldStream, None] = {}
+        #: Are its Append streams held?
+        self.is_full = False
+        self._appending: dict[Holdable, None] = {}
         #: Bytes of answers to reads and tails that have not left.
         self.replies = ReplyBudget(limits.principal_reply_bytes_max)
-
-    @property
-    def has_append_room(self) -> bool:
-        """May its Append streams be read further?"""
-        return self.append_bytes <= self._append_bytes_max
-
-    @property
-    def held(self) -> int:
-        """The number of its streams that are not read further now."""
-        return len(self._held)
 
     @property
     def is_empty(self) -> bool:
         """Has the principal nothing here any more?"""
         return not self.append_bytes and not self.counts.total()
 
-    def refusal(self, size_bytes: int) -> errors.TooManyRequests | None:
-        """Give the error for a request for which there is no room at all; None: there is."""
+    @property
+    def appending(self) -> int:
+        """The number of its Append streams."""
+        return len(self._appending)
+
+    def refusal(self, coming_bytes: int, size_bytes: int) -> errors.TooManyRequests | None:
+        """Give the error for an append for which there is no room; None: there is.
+
+        ``coming_bytes`` were admitted before it, and the bookie does not have them yet. What comes
+        alone is never too large.
+        """
         most = int(_REFUSED_ABOVE * self._append_bytes_max)
-        if not self.append_bytes or self.append_bytes + size_bytes <= most:
+        before = self.append_bytes + coming_bytes
+        if not before or before + size_bytes <= most:
             return None
         self._figures.over_share["appends"] += 1
         return errors.TooManyRequests(
-            f"{self.append_bytes} bytes of {self.name} wait for an answer on all its streams, "
-            f"the limit is {most}; nothing was done, come again later"
+            f"{before} bytes of {self.name} wait for an answer on all its streams, and "
+            f"the limit is {most}; nothing was done: come again later, or give each application "
+            "a certificate with a name of its own"
         )
 
     def take(self, size_bytes: int) -> None:
-        """Count bytes of a request."""
+        """Count bytes that the bookie gets now; at the limit all Append streams are held."""
         self.append_bytes += size_bytes
+        if not self.is_full and self.append_bytes > self._append_bytes_max:
+            self.is_full = True
+            self._look()
 
     def give(self, size_bytes: int) -> None:
-        """Give the bytes of a request back; streams that waited for that go on."""
+        """Give bytes back that the bookie has answered; below half of the limit streams go on."""
         self.append_bytes -= size_bytes
-        if self._held and self.has_append_room:
-            held, self._held = self._held, {}
-            for stream in held:
-                stream.look_for_room()
+        if self.is_full and self.append_bytes <= self._append_bytes_max // 2:
+            self.is_full = False
+            self._look()
         if not self.append_bytes:
             self._emptied(self)
 
-    def hold(self, stream: HeldStream) -> None:
-        """Let a stream look for room again once there is some."""
-        self._held[stream] = None
+    def follow(self, stream: Holdable) -> None:
+        """Hold this stream with the others, until it leaves."""
+        self._appending[stream] = None
 
-    def leave(self, stream: HeldStream) -> None:
-        """Wake a stream no more: it has ended."""
-        self._held.pop(stream, None)
+    def leave(self, stream: Holdable) -> None:
+        """Follow a stream no more: it has ended."""
+        self._appending.pop(stream, None)
+
+    def _look(self) -> None:
+        for stream in list(self._appending):
+            stream.look_for_room()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +142,10 @@ class PrincipalShares:
 
     def __init__(self, limits: HostLimits, access: Access) -> None:
         self._limits = limits
+        #: Of a caller that nobody knows: only its streams have limits.
+        self._no_limits = dataclasses.replace(
+            limits, principal_append_bytes_max=sys.maxsize, principal_reply_bytes_max=sys.maxsize
+        )
         self._figures = access.figures
         self._shares: dict[str, PrincipalShare] = {}
         self._most = {
@@ -142,19 +158,19 @@ class PrincipalShares:
         return len(self._shares)
 
     @contextmanager
-    def joined(self, caller: Caller, kind: Shared) -> Iterator[PrincipalShare]:
+    def joined(self, guard: Guard, kind: Shared) -> Iterator[PrincipalShare]:
         """Give the caller's share, and count one of this kind during the block.
 
         Raises TooManyRequests.
         """
-        if caller is callers.UNKNOWN:
-            yield self._new("a peer without TLS")
+        if (name := guard.known_as) is None:
+            yield PrincipalShare("nobody", self._no_limits, self._figures, self._dismiss)
             return
-        self.check(caller, kind)
-        name = str(caller)
+        self.check(guard, kind)
         share = self._shares.get(name)
         if share is None:
-            share = self._shares[name] = self._new(name)
+            share = PrincipalShare(name, self._limits, self._figures, self._dismiss)
+            self._shares[name] = share
         share.counts[kind] += 1
         try:
             yield share
@@ -162,18 +178,16 @@ class PrincipalShares:
             share.counts[kind] -= 1
             self._dismiss(share)
 
-    def check(self, caller: Caller, kind: Shared) -> None:
+    def check(self, guard: Guard, kind: Shared) -> None:
         """Raise TooManyRequests if the caller has its share of this kind already."""
-        share = self._shares.get(str(caller))
-        if share is not None and share.counts[kind] >= self._most[kind]:
+        share = self._shares.get(guard.known_as or "")
+        if share is not None and share.counts[kind] >= (most := self._most[kind]):
             self._figures.over_share[kind.value] += 1
             raise errors.TooManyRequests(
-                f"{share.name} has {share.counts[kind]} {kind.value} here, over all its "
-                "connections, and gets no more; nothing was done: end some, or go elsewhere"
+                f"{share.name} has {most} {kind.value} here, over all its connections, which is "
+                "the limit; nothing was done: end some, or give each application a certificate "
+                "with a name of its own"
             )
-
-    def _new(self, name: str) -> PrincipalShare:
-        return PrincipalShare(name, self._limits, self._figures, self._dismiss)
 
     def _dismiss(self, share: PrincipalShare) -> None:
         """Forget a share of which nothing is left: so names take no memory."""

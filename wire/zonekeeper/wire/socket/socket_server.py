@@ -232,7 +232,7 @@ class SocketServer:
                     tails_max=limits.tails_max,
                     send_ms=limits.times.send_ms,
                 )
-                with self._host.shares.joined(guard.caller, Shared.STREAMS):
+                with self._host.shares.joined(guard, Shared.STREAMS):
                     await socket_calls.serve_calls(self._host, connection, guard, of_calls)
 
     async def _shake_hands(self, sock: socket.socket, connection: Connection) -> None:
@@ -265,7 +265,7 @@ class SocketServer:
             greeting = socket_messages.parse_client_greeting(payload)
             bookie_names.check_meant(self._name, [greeting.bookie])
             version = self._host.meet(greeting.speaks, bookie_names.bookie_of(self._name))
-            self._host.shares.check(guard.caller, Shared.STREAMS)
+            self._host.shares.check(guard, Shared.STREAMS)
         except errors.WireError as fault:
             error = _told(fault)
             refused = RefusedGreeting(code=error.code, detail=error.detail)
