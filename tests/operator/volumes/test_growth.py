@@ -10,10 +10,12 @@ from tests.operator.roll import rolling_world
 from tests.operator.roll.rolling_world import NEW, OLD
 from tests.operator.volumes import volume_world
 from tests.operator.volumes.volume_world import CLASS, VolumeWorld
+from zonekeeper.operator.cluster import kept_set
 from zonekeeper.operator.kubernetes.api import (
     BOOKIE_CLUSTERS,
     CLAIMS,
     CONTROLLER_REVISIONS,
+    LEFT_LABEL,
     PODS,
     STATEFUL_SETS,
     STORAGE_CLASSES,
@@ -247,6 +249,43 @@ async def test_a_claim_without_a_volume_grows_once_it_has_one() -> None:
     world.expands = True
     await world.settle()
     assert (await volume_world.sizes(world))["data-log-a-0"] == "2Gi"
+
+
+async def test_a_claim_that_a_scale_down_left_behind_does_not_grow() -> None:
+    """Nobody uses it, and its size says what its bookie had."""
+    world = await built()
+    claim = await world.kubernetes.get(CLAIMS, SPACE, "data-log-a-1")
+    assert claim is not None
+    labels = claim["metadata"]["labels"] | {LEFT_LABEL: "true"}
+    left = {"name": "data-log-a-5", "uid": "left", "labels": labels}
+    world.kubernetes.put(CLAIMS, claim | {"metadata": claim["metadata"] | left})
+
+    await world.change(storage={"size": "2Gi"})
+    await world.settle()
+
+    asked = await volume_world.sizes(world)
+    assert asked.pop("data-log-a-5") == "1Gi"
+    assert set(asked.values()) == {"2Gi"}
+
+
+async def test_of_several_that_are_kept_of_a_set_the_newest_is_made_again() -> None:
+    world = await built()
+    found = await world.kubernetes.get(STATEFUL_SETS, SPACE, "log-a")
+    assert found is not None
+    resource, uid = await world.get(), found["metadata"]["uid"]
+    meta = {name: found["metadata"][name] for name in ("name", "namespace", "ownerReferences")}
+    for number, domain in ((1, "older"), (2, "newest")):
+        body = {"metadata": meta | {"annotations": {"kept": domain}}, "spec": found["spec"]}
+        kept = kept_set.revision(resource, body, replaces=uid, number=number)
+        kept["metadata"]["uid"] = domain
+        world.kubernetes.put(CONTROLLER_REVISIONS, kept)
+    world.kubernetes.mark_deleted(STATEFUL_SETS, SPACE, "log-a")
+    for _ in range(2):  # the resource is held first
+        await world.turn()
+
+    again = await world.kubernetes.get(STATEFUL_SETS, SPACE, "log-a")
+    assert again is not None
+    assert again["metadata"]["annotations"]["kept"] == "newest"
 
 
 async def test_volumes_that_have_not_grown_yet_are_named() -> None:
