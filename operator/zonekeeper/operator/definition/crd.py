@@ -90,7 +90,6 @@ _LONGEST: Final = {
 #: The longest amount, and the most of them; older API servers count an amount as a long text.
 _AMOUNT_MAX: Final = 64
 _AMOUNTS_MAX: Final = 12
-#: Of the status: the API server needs a limit to know what a rule on a list costs.
 
 
 def definition() -> Json:

@@ -9,7 +9,7 @@ from zonekeeper.operator.definition import drill_schema, heal_schema
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.shapes import schemas
 
-#: So many conditions at most.
+#: The API server needs a limit to know what a rule on a list costs.
 _CONDITIONS_MAX: Final = 32
 
 
