@@ -12,7 +12,7 @@ from tests.cluster.kubelet.api import Json
 from tests.cluster.lab import Lab
 from tests.support.checkout_root import ROOT
 from zonekeeper.operator.admission import serving
-from zonekeeper.operator.cluster import crd
+from zonekeeper.operator.definition import crd
 from zonekeeper.operator.kubernetes.api import CLUSTER_LABEL, REPAIRS_LABEL
 from zonekeeper.operator.run import reviewing, settings
 from zonekeeper.shell.monitoring import shipped

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tests.operator.resources import resource
-from zonekeeper.operator.cluster import crd
+from zonekeeper.operator.definition import crd
 from zonekeeper.operator.kubernetes.api import Json
 
 #: By it a text is found again, whatever became of it.

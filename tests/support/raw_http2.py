@@ -6,6 +6,7 @@ the server gives (or sends nothing), and remembers what came.
 
 import asyncio
 import contextlib
+import ssl
 import struct
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable
@@ -53,6 +54,11 @@ class RawPeer:
         """Send a frame of HTTP/2, whatever it says."""
         size = len(payload).to_bytes(3, "big")
         self._writer.write(_HEAD.pack(size, kind, flags, stream) + payload)
+
+    async def drain(self) -> None:
+        """Let what was sent leave."""
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
 
     def open(self, method: str, more: Iterable[tuple[str, str]] = ()) -> int:
         """Begin a call of the bookie's service; give its stream."""
@@ -150,10 +156,14 @@ class RawPeer:
 
 @asynccontextmanager
 async def raw_peer(
-    port: int, bookie_id: BookieId, *, takes_bytes: int = 1 << 20
+    port: int,
+    bookie_id: BookieId,
+    *,
+    takes_bytes: int = 1 << 20,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[RawPeer]:
     """Connect and greet; ``takes_bytes``: how much of each stream this peer takes at all."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
     peer = RawPeer(reader, writer, bookie_id)
     writer.write(_PREFACE)
     peer.send(SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW, takes_bytes))

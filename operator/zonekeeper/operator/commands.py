@@ -20,7 +20,7 @@ from zonekeeper.operator.certificates.client_certificate import (
     GIVEN_ROLES,
     WantedCertificate,
 )
-from zonekeeper.operator.cluster import crd
+from zonekeeper.operator.definition import crd
 from zonekeeper.operator.kubernetes.api import SECRETS, Json
 from zonekeeper.operator.kubernetes.api_server import ApiServer
 from zonekeeper.operator.lead import checking

@@ -13,12 +13,12 @@ import pytest
 from tests.operator.refused import RIGHT
 from tests.operator.resources import resource
 from zonekeeper.operator.cluster import (
-    crd_rules,
     desired,
     owned_objects,
     pod_parts,
 )
 from zonekeeper.operator.cluster.desired import Desired
+from zonekeeper.operator.definition import crd_rules
 from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, STATEFUL_SETS, Json
 from zonekeeper.operator.plan import conditions
 from zonekeeper.operator.shapes.pods import PodFields

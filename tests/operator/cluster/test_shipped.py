@@ -14,9 +14,10 @@ from tests.operator.resources import clock, resource
 from tests.operator.volumes.volume_world import VolumeWorld
 from tests.operator.worlds import World
 from tests.support.checkout_root import ROOT
-from zonekeeper.operator.cluster import crd, desired, owned_objects
+from zonekeeper.operator.cluster import desired, owned_objects
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.commands import commands
+from zonekeeper.operator.definition import crd
 from zonekeeper.operator.kubernetes.api import DEPLOYMENTS, OWNED, STATEFUL_SETS, Json, ObjectKind
 from zonekeeper.operator.kubernetes.memory_api import MemoryKubernetes
 from zonekeeper.operator.lead.keeping_lease import LeaseClocks

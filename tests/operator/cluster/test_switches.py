@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from tests.support.checkout_root import ROOT
-from zonekeeper.operator.cluster import crd
+from zonekeeper.operator.definition import crd
 from zonekeeper.operator.kubernetes.api import Json
 
 PAGE: Final = (ROOT / "docs" / "operator.md").read_text()

@@ -7,8 +7,9 @@ import pytest
 from tests.operator.plan import small_world
 from tests.operator.plan.small_world import BOOKIES, INSTANCE, LEGAL
 from tests.operator.resources import NOW, kept, resource
-from zonekeeper.operator.cluster import crd, desired
+from zonekeeper.operator.cluster import desired
 from zonekeeper.operator.cluster.desired import Desired
+from zonekeeper.operator.definition import crd
 from zonekeeper.operator.kubernetes.api import STATEFUL_SETS, Json
 from zonekeeper.operator.plan import planning, standing
 from zonekeeper.operator.roots import roots

@@ -20,8 +20,8 @@ from zonekeeper.metadata.bookies import bookie_records
 from zonekeeper.metadata.formats import ledger_paths
 from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.metadata.stores.memory import MemoryStore
-from zonekeeper.operator.cluster import crd
 from zonekeeper.operator.cluster.desired import Desired
+from zonekeeper.operator.definition import crd
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, CLAIMS, LEFT_LABEL, PODS, Json
 from zonekeeper.operator.plan.scaling import leaving
 from zonekeeper.operator.roots.roots import RootFound

@@ -219,8 +219,11 @@ async def test_a_tail_ends_when_its_caller_may_not_follow_any_more(
     names.write_text("cn alice client alice\n")
     rights, told_of = access(names=names), asyncio.Queue[service.TailUpdate]()
 
-    async def updates(host: Host, asked: service.TailRequest) -> AsyncGenerator[TailUpdate, None]:
+    async def updates(
+        host: Host, asked: service.TailRequest, guard: Guard
+    ) -> AsyncGenerator[TailUpdate, None]:
         assert host.access is rights
+        assert guard.caller.principals
         assert asked.ledger_id == LEDGER
         while True:
             yield await told_of.get()

@@ -22,7 +22,7 @@ from zonekeeper.wire.contract.inlets import Inlet
 from zonekeeper.wire.contract.service import TailUpdate
 from zonekeeper.wire.formats import carriers, errors
 from zonekeeper.wire.host import methods, serving
-from zonekeeper.wire.host.access import Access
+from zonekeeper.wire.host.access import Access, Guard
 from zonekeeper.wire.host.host_limits import HostLimits
 from zonekeeper.wire.host.name_map_file import NameMapFile
 from zonekeeper.wire.host.owning import OwnedLedgers
@@ -71,7 +71,9 @@ def owned_bookie(owner: str) -> ReferenceBookie:
 async def test_a_tail_ends_when_its_caller_is_not_the_owner_any_more(names: Path) -> None:
     rights, told_of = access(names), asyncio.Queue[TailUpdate]()
 
-    async def updates(host: Host, asked: service.TailRequest) -> AsyncGenerator[TailUpdate, None]:
+    async def updates(
+        host: Host, asked: service.TailRequest, _: Guard
+    ) -> AsyncGenerator[TailUpdate, None]:
         while True:
             yield await told_of.get()
 

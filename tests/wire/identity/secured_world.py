@@ -19,6 +19,7 @@ from zonekeeper.wire.grpc import grpc_link, tls
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.host.access import Access
+from zonekeeper.wire.host.host_limits import HostLimits
 from zonekeeper.wire.host.name_map_file import NameMapFile
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.identity.callers import Enforcement, OwnerRule
@@ -98,6 +99,7 @@ async def secured(
     names: Path | None = None,
     bookie: ReferenceBookie | None = None,
     owners: OwnerRule = OwnerRule.OFF,
+    limits: HostLimits | None = None,
 ) -> AsyncIterator[SecuredBookie]:
     """Serve a bookie over both transports, with these files."""
     bookie = bookie or ReferenceBookie(BOOKIE, Disk())
@@ -108,7 +110,7 @@ async def secured(
         audit=AuditLog(lambda: 0.0),
         owners=owners,
     )
-    host = Host(bookie, access=access)
+    host = Host(bookie, limits, access=access)
     grpc_server = GrpcServer(
         host,
         "127.0.0.1:0",

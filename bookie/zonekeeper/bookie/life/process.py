@@ -59,6 +59,7 @@ from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.host.access import Access
+from zonekeeper.wire.host.host_limits import HostLimits
 from zonekeeper.wire.host.name_map_file import NameMapFile
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.running import listening, looking, running
@@ -168,7 +169,7 @@ class _Process:
             self._view.begun, self._view.bookie = begun, bookie
             writer = tasks.create_task(begun.storage.run())
             housekeeping = self._keep_house(cluster, begun, bookie, ground, access, tasks)
-            host = Host(MeasuredBookie(bookie, self._view.measures), access=access)
+            host = self._host(bookie, access)
             begun.storage.memory.on_forgetting = host.forgotten
             name = bookie_names.name_of(settings.bookie_id, cluster.instance)
             async with self._served(host, name, credentials, http_port) as ports:
@@ -298,6 +299,11 @@ class _Process:
         )
         made.keys.rule = self._settings.ledger_keys
         return made
+
+    def _host(self, bookie: BookieServer, access: Access) -> Host:
+        """Give the bookie's half of all streams; one principal may fill half of its memory."""
+        limits = HostLimits(principal_append_bytes_max=self._settings.waiting_bytes_max // 2)
+        return Host(MeasuredBookie(bookie, self._view.measures), limits, access=access)
 
     def _keep_house(
         self,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from zonekeeper.operator.cluster import crd
+from zonekeeper.operator.definition import crd
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.placement.base.troubles import Refusal
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.operator.cluster import crd, desired, drift, owned_objects
+from zonekeeper.operator.cluster import desired, drift, owned_objects
 from zonekeeper.operator.cluster.choices import OnScaleDown
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource, UpdateRules
 from zonekeeper.operator.cluster.owned_objects import APPLIED, TEMPLATE
+from zonekeeper.operator.definition import crd
 from zonekeeper.operator.kubernetes.api import BUDGETS, CLAIMS, STATEFUL_SETS, Json
 from zonekeeper.operator.people.release_prices import ReleasePrice
 from zonekeeper.operator.plan import ownership, planning, taking

@@ -135,3 +135,19 @@ _ZONE_NAME: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _A_NAME: Final = fields.Text(
     _ZONE_NAME, fields.DNS_LABEL_RULE.removeprefix("must be "), "eu-west-1a"
 )
+
+
+def object_of(properties: Json, *, description: str, required: list[str] | None = None) -> Json:
+    """Give the schema of an object with these properties."""
+    whole: Json = {"type": "object", "description": description, "properties": properties}
+    return whole | ({"required": required} if required else {})
+
+
+def by_key(items: Json, *keys: str) -> Json:
+    """Give the schema of a list of which each item has a key of its own."""
+    return {
+        "type": "array",
+        "items": items,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": list(keys),
+    }

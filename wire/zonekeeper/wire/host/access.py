@@ -48,6 +48,8 @@ class AccessFigures:
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     #: The same, of requests for ledgers of other owners.
     of_owners: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    #: What was refused because its principal had its share already (``shares``), by what it was.
+    over_share: Counter[str] = field(default_factory=Counter)
 
     def families(self, enforcement: Enforcement, owners: OwnerRule) -> list[Family]:
         """Give the metrics."""
@@ -73,6 +75,12 @@ class AccessFigures:
                 "zonekeeper_bookie_owner_refusals_total",
                 self.of_owners,
                 "Requests for ledgers of another owner: refused, or only warned of.",
+            ),
+            labelled(
+                "zonekeeper_bookie_principal_refusals_total",
+                "what",
+                {each: self.over_share[each] for each in ("streams", "tails", "appends")},
+                "What was refused because its principal had its share of the bookie already.",
             ),
         ]
 
@@ -177,6 +185,18 @@ class Guard:
     def asks_for_owners(self) -> bool:
         """Does it matter to anybody whose a ledger is?"""
         return self._access.owners is not OwnerRule.OFF
+
+    @property
+    def known_as(self) -> str | None:
+        """The name under which the caller's share counts; None: there is no TLS.
+
+        A certificate without a principal counts by the name that it has.
+        """
+        if self._names is None:
+            return None
+        if principals := self.caller.principals:
+            return "+".join(sorted(map(str, principals)))
+        return f"the certificate of {self._names}"
 
     def refusal(
         self, operation: Operation, ledger_id: LedgerId | None = None

@@ -1,4 +1,4 @@
-"""The limits of a host: of each stream, and of all streams together."""
+"""The limits of a host: of each stream, of each principal, and of all streams together."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +9,7 @@ REPLY_BYTES_MAX: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLimits:
-    """The limits of each stream, and of all streams together."""
+    """The limits of each stream, of each principal, and of all streams together."""
 
     #: Bytes of openings, frames and LACs without an answer; one more carrier may come on top.
     append_bytes_max: int = 64 << 20
@@ -23,3 +23,10 @@ class HostLimits:
     tails_max: int = 10_000
     #: Bytes of answers to reads and tails of all streams, ready or being made, that have not left.
     all_replies_bytes_max: int = 256 << 20
+    #: Of one principal, over all its connections and both transports (``shares``). Streams: Append
+    #: and Read streams, and connections of the socket lane for calls.
+    principal_streams_max: int = 4_096
+    principal_tails_max: int = 5_000
+    #: Bytes of requests on its Append streams that the bookie has not answered.
+    principal_append_bytes_max: int = 128 << 20
+    principal_reply_bytes_max: int = 128 << 20

@@ -83,7 +83,7 @@ class Subscription(Generic[Q, R]):
     operation: Operation
     request: Spelling[Q]
     reply: Spelling[R]
-    serve: Callable[[Host, Q], AsyncGenerator[R, None]]
+    serve: Callable[[Host, Q, Guard], AsyncGenerator[R, None]]
     #: Gives the ledger that a request is about, for the audit.
     ledger_of: Callable[[Q], LedgerId]
 
@@ -95,7 +95,7 @@ class Subscription(Generic[Q, R]):
         ledger_id, caller = self.ledger_of(asked), guard.caller
         guard.check(self.operation, ledger_id)
         await host.check_owner(guard, self.operation, ledger_id)
-        async with aclosing(self.serve(host, asked)) as answers:
+        async with aclosing(self.serve(host, asked, guard)) as answers:
             async for answer in answers:
                 if guard.caller is not caller:  # the map of names has changed meanwhile
                     caller = guard.caller
@@ -175,7 +175,7 @@ TAIL: Final = Subscription(
     Operation.TAIL,
     _spelling(pb.TailRequest, messages.tail, messages.read_tail),
     _spelling(pb.TailUpdate, messages.tail_update, messages.read_tail_update),
-    lambda host, asked: host.tail(asked),
+    lambda host, asked, guard: host.tail(asked, guard),
     lambda asked: asked.ledger_id,
 )
 

@@ -20,18 +20,30 @@ class ReplyBudget:
         self._has_room = asyncio.Event()
         self._has_room.set()
 
+    @property
+    def has_room(self) -> bool:
+        """Is the limit not reached?"""
+        return self.taken < self._bytes_max
+
     async def room(self) -> None:
         """Wait until the limit is not reached."""
-        while self.taken >= self._bytes_max:
+        while not self.has_room:
             await self._has_room.wait()
 
     def take(self, size_bytes: int) -> None:
         """Count bytes; a negative number gives them back."""
         self.taken += size_bytes
-        if self.taken < self._bytes_max:
+        if self.has_room:
             self._has_room.set()
         else:
             self._has_room.clear()
+
+
+async def room_in(*budgets: ReplyBudget) -> None:
+    """Wait until all of these have room at the same moment."""
+    while not all(budget.has_room for budget in budgets):
+        for budget in budgets:
+            await budget.room()
 
 
 def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:

@@ -12,10 +12,9 @@ from zonekeeper.wire.contract import service
 from zonekeeper.wire.contract.pipes import Pipe
 from zonekeeper.wire.formats import carriers, errors
 from zonekeeper.wire.host import owning, packing
-from zonekeeper.wire.host.access import Guard
 from zonekeeper.wire.host.host_limits import REPLY_BYTES_MAX, HostLimits
 from zonekeeper.wire.host.packing import ReplyBudget
-from zonekeeper.wire.host.proving import ProofSession
+from zonekeeper.wire.host.shares import StreamCaller
 from zonekeeper.wire.host.turns import Turns
 from zonekeeper.wire.identity import operations
 
@@ -37,13 +36,12 @@ class ReadStream:
         bookie: service.BookieService,
         shares: ReplyShares,
         wire_version: int,
-        *,
-        guard: Guard,
-        session: ProofSession,
+        caller: StreamCaller,
     ) -> None:
-        self._guard = guard
+        self._guard = caller.guard
         self._bookie = bookie
-        self._session = session
+        self._session = caller.session
+        self._share = caller.share
         self._wire_version = wire_version
         self._limits = shares.limits
         self._replies = shares.replies
@@ -64,7 +62,7 @@ class ReadStream:
                     if not isinstance(item, carriers.Read):
                         raise errors.BadRequest(f"{item} does not belong on a Read stream")
                     await self._has_room.wait()
-                    await self._replies.room()
+                    await packing.room_in(self._share.replies, self._replies)
                     bytes_max = max(1, min(item.max_bytes, REPLY_BYTES_MAX))
                     self._count(1, bytes_max)
                     reads.create_task(self._read(item, bytes_max))
@@ -83,12 +81,14 @@ class ReadStream:
     def ended(self) -> None:
         """Return the bytes of this stream to the budget of all streams."""
         self._replies.take(-self._bytes)
+        self._share.replies.take(-self._bytes)
         self._bytes = 0
 
     def _count(self, reads: int, size_bytes: int) -> None:
         self._reads += reads
         self._bytes += size_bytes
         self._replies.take(size_bytes)
+        self._share.replies.take(size_bytes)
         limits = self._limits
         if self._reads < limits.reads_max and self._bytes < limits.read_bytes_max:
             self._has_room.set()

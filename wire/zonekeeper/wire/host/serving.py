@@ -17,6 +17,8 @@ the same for every bookie, and packs answers:
   larger answer. A transport ends the stream of a peer that takes nothing for long, so that this
   peer does not use up the share of the others.
 
+* The streams of one principal take at most a part of what there is for all (``shares``).
+
 * What a caller asks is checked against its rights (``access``) before anything is done.
 
 A peer that breaks a rule loses its stream, and is told the reason. Other streams are not affected.
@@ -46,8 +48,9 @@ from zonekeeper.wire.host.access import Access, Guard
 from zonekeeper.wire.host.host_limits import REPLY_BYTES_MAX, HostLimits
 from zonekeeper.wire.host.owning import OwnedLedgers
 from zonekeeper.wire.host.packing import ReplyBudget
-from zonekeeper.wire.host.proving import ProofSession, ProofSessions
+from zonekeeper.wire.host.proving import ProofSessions
 from zonekeeper.wire.host.read_stream import ReadStream, ReplyShares
+from zonekeeper.wire.host.shares import PrincipalShare, PrincipalShares, Shared, StreamCaller
 from zonekeeper.wire.host.turns import Turns
 from zonekeeper.wire.identity import operations
 from zonekeeper.wire.identity.rights import Operation
@@ -82,7 +85,9 @@ class Host:
         self._limits = limits or HostLimits()
         self._replies = ReplyBudget(self._limits.all_replies_bytes_max)
         self._turns = Turns(TURN_BYTES_MAX)
-        self._shares = ReplyShares(self._limits, self._replies, self._turns)
+        self._reply_shares = ReplyShares(self._limits, self._replies, self._turns)
+        #: What each principal takes of this host.
+        self.shares = PrincipalShares(self._limits, self.access)
         self._proofs = ProofSessions(bookie.bookie_id)
         self._tails = 0
         #: The Append streams that are being served.
@@ -119,16 +124,18 @@ class Host:
 
         After that it still gets answers from the bookie. They are dropped.
         """
-        guard = guard or self._nobody()
-        session = self._proofs.begun()
-        stream = _AppendStream(self.bookie, self._limits, wire_version, outlet, guard, session)
-        outlet.put(session.hello(self.bookie.boot_epoch, wire_version))
-        self._appending[stream] = None
-        try:
-            yield stream
-        finally:
-            stream.end()
-            del self._appending[stream]
+        guard = guard or self.nobody()
+        with self.shares.joined(guard, Shared.STREAMS) as share:
+            caller = StreamCaller(guard, self._proofs.begun(), share)
+            stream = _AppendStream(self.bookie, self._limits, wire_version, outlet, caller)
+            outlet.put(caller.session.hello(self.bookie.boot_epoch, wire_version))
+            self._appending[stream] = None
+            share.follow(stream)
+            try:
+                yield stream
+            finally:
+                stream.end()
+                del self._appending[stream]
 
     def forgotten(self, ledger_id: LedgerId) -> None:
         """Close a ledger on all streams; the bookie calls this when it forgets the ledger.
@@ -146,12 +153,14 @@ class Host:
         self, pipe: Pipe, wire_version: int = 1, guard: Guard | None = None
     ) -> None:
         """Serve a Read stream until it ends; raises the error that ended it."""
-        guard = guard or self._nobody()
-        with self._proofs.reading() as session:
+        guard = guard or self.nobody()
+        with (
+            self.shares.joined(guard, Shared.STREAMS) as share,
+            self._proofs.reading() as session,
+        ):
             await pipe.send(session.hello(self.bookie.boot_epoch, wire_version))
-            stream = ReadStream(
-                self.bookie, self._shares, wire_version, guard=guard, session=session
-            )
+            caller = StreamCaller(guard, session, share)
+            stream = ReadStream(self.bookie, self._reply_shares, wire_version, caller)
             try:
                 await until_one_ends(
                     partial(stream.take_in, pipe),
@@ -185,15 +194,21 @@ class Host:
                 dataclasses.replace(request, ranges_max=bounded, key=shown)
             )
 
-    async def tail(self, request: service.TailRequest) -> AsyncGenerator[service.TailUpdate, None]:
+    async def tail(
+        self, request: service.TailRequest, guard: Guard
+    ) -> AsyncGenerator[service.TailUpdate, None]:
         """Follow a ledger; updates are neither too large nor too frequent."""
-        with self._proofs.called(ProofAct.TAIL, request.ledger_id, request.key) as shown:
-            async with aclosing(self._bounded(dataclasses.replace(request, key=shown))) as updates:
+        with (
+            self._proofs.called(ProofAct.TAIL, request.ledger_id, request.key) as shown,
+            self.shares.joined(guard, Shared.TAILS) as share,
+        ):
+            bounded = self._bounded(dataclasses.replace(request, key=shown), share)
+            async with aclosing(bounded) as updates:
                 async for update in updates:
                     yield update
 
     async def _bounded(
-        self, request: service.TailRequest
+        self, request: service.TailRequest, share: PrincipalShare
     ) -> AsyncGenerator[service.TailUpdate, None]:
         bounded = dataclasses.replace(
             request,
@@ -207,13 +222,16 @@ class Host:
             async with aclosing(self.bookie.tail(bounded)) as updates:
                 async for update in updates:
                     size_bytes = sum(frame.size_bytes for frame in update.frames)
-                    await self._replies.room()
-                    self._replies.take(size_bytes)
+                    budgets = (share.replies, self._replies)
+                    await packing.room_in(*budgets)
+                    for budget in budgets:
+                        budget.take(size_bytes)
                     try:
                         await self._turns.mine(size_bytes)
                         yield update
                     finally:
-                        self._replies.take(-size_bytes)
+                        for budget in budgets:
+                            budget.take(-size_bytes)
         finally:
             self._tails -= 1
 
@@ -223,7 +241,8 @@ class Host:
         """Raise NotPermitted for a ledger of another owner, or why the owner is not known."""
         await owning.check(self.bookie, guard, operation, ledger_id, create_token)
 
-    def _nobody(self) -> Guard:
+    def nobody(self) -> Guard:
+        """Give the guard of a caller whom no certificate names."""
         return self.access.guard(None, "a peer without TLS")
 
 
@@ -240,13 +259,13 @@ class _AppendStream:
         limits: HostLimits,
         wire_version: int,
         outlet: Outlet,
-        guard: Guard,
-        session: ProofSession,
+        caller: StreamCaller,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._guard = guard
+        self._guard = caller.guard
         self._outlet = outlet
-        self._session = session
+        self._session = caller.session
+        self._share = caller.share
         self._is_over = False
         #: Nothing is handed over: there is no room.
         self._is_held = False
@@ -259,11 +278,13 @@ class _AppendStream:
         self._opened: OrderedDict[LedgerId, None] = OrderedDict()
         #: Openings without an answer: number to ledger.
         self._opening: dict[int, LedgerId] = {}
-        self._owned = OwnedLedgers(guard, self._opening)
+        self._owned = OwnedLedgers(caller.guard, self._opening)
         self._last_number = -1
         #: Requests that the bookie has and has not answered: number to bytes.
         self._waiting: dict[int, int] = {}
         self._waiting_bytes = 0
+        #: Bytes of the message that is being taken, as far as it was admitted.
+        self._coming_bytes = 0
         #: Answers that have not left.
         self._acked: list[int] = []
         self._refused: deque[carriers.Refused] = deque()
@@ -276,6 +297,8 @@ class _AppendStream:
 
     def acked(self, numbers: Sequence[int]) -> None:
         if self._is_over:
+            for number in numbers:
+                self._give_back(number)
             return
         for number in numbers:
             self._release(number)
@@ -286,6 +309,7 @@ class _AppendStream:
 
     def refused(self, number: int, error: errors.ProtocolError) -> None:
         if self._is_over:
+            self._give_back(number)
             return
         self._release(number)
         if self._opening.pop(number, None) is not None:
@@ -308,21 +332,34 @@ class _AppendStream:
             self._opening.clear()  # what was decided for another caller opens nothing
             self._owned.clear()
         openings_before = len(self._opening)
+        self._coming_bytes = 0
         admitted = [self._admit(item) for item in items]
         accepted = [item for item in admitted if item is not None]
         if len(self._opening) > openings_before:
             for item in accepted:  # each opening may be a guess, and a carrier holds thousands
                 self._session.refuse_guessing()
-                self._bookie.append((item,), self)
+                self._hand_over((item,))
         elif accepted:
-            self._bookie.append(accepted, self)
+            self._hand_over([*accepted])
+
+    def _hand_over(self, items: Sequence[tuple[carriers.Request, int]]) -> None:
+        """Give requests to the bookie; they count from now on, because it answers each."""
+        total = 0
+        for item, size_bytes in items:
+            self._waiting[item.number] = size_bytes
+            total += size_bytes
+        self._waiting_bytes += total
+        self._share.take(total)
+        self.look_for_room()
+        self._bookie.append([item for item, _ in items], self)
 
     def has_room_again(self) -> None:
         self._answer()
 
     def end(self) -> None:
-        """Drop all further answers."""
+        """Drop all further answers; what the bookie has not answered yet counts until then."""
         self._is_over = True
+        self._share.leave(self)
 
     def _answer(self) -> None:
         self._is_answering = False
@@ -331,7 +368,7 @@ class _AppendStream:
             if not (items := self._take_answers()):
                 break
             self._outlet.put(carriers.build(items, self._wire_version))
-        self._look_for_room()
+        self.look_for_room()
 
     def _open(self, number: int, ledger_id: LedgerId) -> None:
         self._owned.opened(number, ledger_id)
@@ -340,8 +377,8 @@ class _AppendStream:
         if len(self._opened) > self._limits.open_ledgers_max:
             self._owned.forget(self._opened.popitem(last=False)[0])
 
-    def _admit(self, item: carriers.Item) -> carriers.Request | None:
-        """Check an item against the rules; None if it was refused already."""
+    def _admit(self, item: carriers.Item) -> tuple[carriers.Request, int] | None:
+        """Check an item against the rules, and give its bytes; None if it was refused already."""
         match item:
             case carriers.Append(frame=frame):
                 ledger_id, size_bytes = frame.ledger_id, frame.size_bytes
@@ -358,6 +395,8 @@ class _AppendStream:
         refusal: errors.ProtocolError | None = self._guard.refusal(operation, ledger_id)
         if refusal is None and self._owned and not isinstance(item, carriers.Open):
             refusal = self._owned.refusal(operation, ledger_id)
+        if refusal is None and not isinstance(item, carriers.Open):
+            refusal = self._share.refusal(self._coming_bytes, size_bytes)
         if refusal is not None:
             self._refuse(item.number, refusal)
             return None
@@ -376,20 +415,27 @@ class _AppendStream:
                 ),
             )
             return None
-        self._waiting[item.number] = size_bytes
-        self._waiting_bytes += size_bytes
-        self._look_for_room()
-        return item
+        self._coming_bytes += size_bytes
+        return item, size_bytes
 
     def _release(self, number: int) -> None:
-        assert number in self._waiting, "a bookie answers each append once"
-        self._waiting_bytes -= self._waiting.pop(number)
-        self._look_for_room()
+        self._give_back(number)
+        self.look_for_room()
 
-    def _look_for_room(self) -> None:
+    def _give_back(self, number: int) -> None:
+        assert number in self._waiting, "a bookie answers each append once"
+        size_bytes = self._waiting.pop(number)
+        self._waiting_bytes -= size_bytes
+        self._share.give(size_bytes)
+
+    def look_for_room(self) -> None:
+        """Take requests as long as there is room, and let none come otherwise."""
+        if self._is_over:
+            return
         answers = self._leaving + len(self._acked) + len(self._refused)
         limits = self._limits
         has_room = self._waiting_bytes <= limits.append_bytes_max and answers < limits.answers_max
+        has_room = has_room and not self._share.is_full
         if has_room and self._is_held:
             self._is_held = False
             self._outlet.go_on()
@@ -403,7 +449,7 @@ class _AppendStream:
         if not self._is_answering:
             self._is_answering = True
             self._loop.call_soon(self._answer)
-        self._look_for_room()
+        self.look_for_room()
 
     def _take_answers(self) -> list[carriers.Item]:
         """Give answers for one message: acks first, as runs, because they free budget."""

@@ -32,7 +32,9 @@ from zonekeeper.wire.formats.socket_messages import (
     ConnectionKind,
     RefusedGreeting,
 )
+from zonekeeper.wire.host.access import Guard
 from zonekeeper.wire.host.serving import Host
+from zonekeeper.wire.host.shares import Shared
 from zonekeeper.wire.identity import certificates
 from zonekeeper.wire.running import listening
 from zonekeeper.wire.socket import connection as connections
@@ -201,14 +203,20 @@ class SocketServer:
         try:
             async with asyncio.timeout(limits.greeting_ms / 1_000):
                 await self._shake_hands(sock, connection)
-                greeting, version = await self._greet(pipe)
+                names = None if self._tls is None else certificates.names_in(connection.certificate)
+                guard = self._host.access.guard(names, peer)
+                greeting, version = await self._greet(pipe, guard)
         except TimeoutError as late:
             connection.gone_if_never_made()
             error = errors.Timeout(f"no greeting within {limits.greeting_ms} ms")
             raise _RefusedError(error, EndCause.HANDSHAKE) from late
-        names = None if self._tls is None else certificates.names_in(connection.certificate)
-        guard = self._host.access.guard(names, peer)
-        match greeting.kind:
+        await self._serve_kind(greeting.kind, pipe, version, guard)
+
+    async def _serve_kind(
+        self, kind: ConnectionKind, pipe: QueuedPipe, version: int, guard: Guard
+    ) -> None:
+        connection, limits = pipe.connection, self._limits
+        match kind:
             case ConnectionKind.APPEND:
                 stream = FlatStream(connection)
                 with self._host.appending(stream, version, guard) as inlet:
@@ -224,7 +232,8 @@ class SocketServer:
                     tails_max=limits.tails_max,
                     send_ms=limits.times.send_ms,
                 )
-                await socket_calls.serve_calls(self._host, connection, guard, of_calls)
+                with self._host.shares.joined(guard, Shared.STREAMS):
+                    await socket_calls.serve_calls(self._host, connection, guard, of_calls)
 
     async def _shake_hands(self, sock: socket.socket, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
@@ -236,7 +245,7 @@ class SocketServer:
             error = errors.UnauthorizedAccess(f"the handshake failed: {fault}")
             raise _RefusedError(error, EndCause.HANDSHAKE) from fault
 
-    async def _greet(self, pipe: QueuedPipe) -> tuple[ClientGreeting, int]:
+    async def _greet(self, pipe: QueuedPipe, guard: Guard) -> tuple[ClientGreeting, int]:
         """Take the greeting and answer it; give it, and the version that both sides speak."""
         connection = pipe.connection
         try:
@@ -256,6 +265,7 @@ class SocketServer:
             greeting = socket_messages.parse_client_greeting(payload)
             bookie_names.check_meant(self._name, [greeting.bookie])
             version = self._host.meet(greeting.speaks, bookie_names.bookie_of(self._name))
+            self._host.shares.check(guard, Shared.STREAMS)
         except errors.WireError as fault:
             error = _told(fault)
             refused = RefusedGreeting(code=error.code, detail=error.detail)

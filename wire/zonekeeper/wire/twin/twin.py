@@ -456,7 +456,7 @@ class _TwinTransport:
     async def subscribe(self, method: Subscription[Q, R], request: Q) -> AsyncGenerator[R, None]:
         async def serve(host: Host, line: _Line[R]) -> None:
             host.meet(self._speaks, self._bookie_id)
-            async with aclosing(method.serve(host, request)) as answers:
+            async with aclosing(method.serve(host, request, host.nobody())) as answers:
                 async for answer in answers:
                     await line.back.send(answer)
 

@@ -10,14 +10,13 @@ whether they hold something.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
-from zonekeeper.operator.cluster import crd_rules, desired, store_access
+from zonekeeper.operator.cluster import desired, store_access
+from zonekeeper.operator.definition import crd_rules, status_schema
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.operator.shapes import (
     amounts,
     config,
-    drill_schema,
     forbidden,
-    heal_schema,
     images,
     names,
     network,
@@ -91,8 +90,6 @@ _LONGEST: Final = {
 #: The longest amount, and the most of them; older API servers count an amount as a long text.
 _AMOUNT_MAX: Final = 64
 _AMOUNTS_MAX: Final = 12
-#: Of the status: the API server needs a limit to know what a rule on a list costs.
-_CONDITIONS_MAX: Final = 32
 
 
 def definition() -> Json:
@@ -146,7 +143,7 @@ def _columns() -> list[Json]:
 
 
 def _whole() -> Json:
-    spec = _object(
+    spec = schemas.object_of(
         {
             **_tree(desired.FIELDS, _DESCRIPTIONS.__getitem__, _plain),
             **schemas.properties(pods.TABLE),
@@ -173,14 +170,14 @@ def _whole() -> Json:
     journal |= schemas.with_rules(journal, crd_rules.of_journal())
     inner["image"] |= schemas.with_rules(inner["image"], schemas.of_rules([images.STAYS]))
     forbidden.add_to(spec)
-    whole = _object(
+    whole = schemas.object_of(
         {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             # A rule can name a field only if the schema has it.
             "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
             "spec": schemas.with_rules(spec, crd_rules.of_spec()),
-            "status": _status(),
+            "status": status_schema.of_status(),
         },
         description="A cluster of bookies in several zones.",
         required=["spec"],
@@ -197,11 +194,6 @@ def _plain(name: str, kind: fields.Kind) -> Json:
     default = desired.DEFAULTS[name]
     about = schemas.described(_DESCRIPTIONS[name], str(default))
     return schema | {"description": about, "default": default}
-
-
-def _object(properties: Json, *, description: str, required: list[str] | None = None) -> Json:
-    whole: Json = {"type": "object", "description": description, "properties": properties}
-    return whole | ({"required": required} if required else {})
 
 
 def _require(level: Json, path: Sequence[str]) -> None:
@@ -223,7 +215,7 @@ def _tree(
         level, path = properties, ""
         for section in sections:
             path = f"{path}.{section}" if path else section
-            inner = level.setdefault(section, _object({}, description=describe(path)))
+            inner = level.setdefault(section, schemas.object_of({}, description=describe(path)))
             level = inner["properties"]
         level[last] = leaf_of(name, kind)
     return properties
@@ -239,7 +231,7 @@ def _zones() -> Json:
         "additionalProperties": schemas.of_kind(names.VALUE_OF_LABEL, names.LABEL_VALUE_MAX),
         "maxProperties": 16,
     }
-    zone = _object(
+    zone = schemas.object_of(
         {
             "name": zones["items"] | {"description": schemas.described(name, None)},
             "nodeSelector": selector,
@@ -276,7 +268,7 @@ def _resources(whose: str) -> Json:
             ("requests", "What is set aside for a container of each resource."),
         )
     }
-    return _object(sections, description=f"{whose}, written as in a container.")
+    return schemas.object_of(sections, description=f"{whose}, written as in a container.")
 
 
 def _policy() -> Json:
@@ -292,7 +284,7 @@ def _policy() -> Json:
         return schemas.of_kind(kind) | {"description": about}
 
     about = "The section {}; docs/policy.md describes it."
-    return _object(
+    return schemas.object_of(
         _tree(own, about.format, leaf),
         description="The rules that clients, bookies and repair obey; docs/policy.md describes "
         "each. A rule that is left out has its default.",
@@ -303,197 +295,3 @@ def _default_text(name: str, default: object) -> str:
     if name == "placement.zones":
         return "The names of spec.zones; leave it out."
     return f"Default: {str(default).lower() if isinstance(default, bool) else default}."
-
-
-def _status() -> Json:
-    text, count = {"type": "string"}, {"type": "integer"}
-    condition = _object(
-        {
-            "type": text,
-            "status": text | {"enum": ["True", "False", "Unknown"]},
-            "reason": text,
-            "message": text,
-            "observedGeneration": count,
-            "lastTransitionTime": text | {"format": "date-time"},
-        },
-        description="A statement on the cluster that is true, false or not known now.",
-        required=["type", "status", "reason", "message", "lastTransitionTime"],
-    )
-    zone = _object(
-        {"name": text, "bookies": count, "ready": count},
-        description="The number of bookies that a zone shall have, and of those that are ready.",
-        required=["name", "bookies", "ready"],
-    )
-    unit = _object(
-        {"zone": text, "domain": text, "bookies": count, "ready": count, "updated": count},
-        description="A unit: an upgrade domain of a zone. The number of bookies that it shall "
-        "have, of those that are ready, and of those that run the newest template.",
-        required=["zone", "domain", "bookies", "ready", "updated"],
-    )
-    unwell = _object(
-        {"pod": text, "zone": text, "reason": text, "message": text, "since": text},
-        description="A pod that is not ready, the reason, and what Kubernetes and the container's "
-        "last words say of it.",
-        required=["pod", "zone", "reason", "message"],
-    )
-    return _object(
-        {
-            "observedGeneration": count,
-            "conditions": _by_key(condition, "type") | {"maxItems": _CONDITIONS_MAX},
-            "zones": _by_key(zone, "name"),
-            "units": _by_key(unit, "zone", "domain"),
-            "bookies": count,
-            "bookiesPerZone": count
-            | {"description": "The most bookies that a zone runs, for kubectl scale."},
-            "readyBookies": count,
-            "updatedBookies": count,
-            "unwell": _by_key(unwell, "pod"),
-            "instance": text | {"description": "The INSTANCEID of the cluster in its root."},
-            "image": text | {"description": "The image that bookies shall run."},
-            "defaults": text | {"description": "The defaults that the resource was made under."},
-            "version": text | {"description": "The version of the operator that wrote this."},
-            "roll": _roll(),
-            "scaling": _scaling(),
-            "replacing": heal_schema.of_status(),
-            "order": _answered(),
-            "drill": drill_schema.of_status(),
-            "repair": _repair(),
-            "bookieOrders": _by_key(_bookie_order(), "bookie"),
-        },
-        description="The state of the cluster, as the operator saw it last.",
-    )
-
-
-def _roll() -> Json:
-    text, count, flag = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
-    moment = count | {"format": "int64"}
-    gate = _object(
-        {"gate": text, "what": text, "since": text | {"format": "date-time"}, "runbook": text},
-        description="A gate that the next step waits for.",
-        required=["gate", "what", "since", "runbook"],
-    )
-    bookie = _object(
-        {"name": text, "uid": text, "bootEpoch": moment},
-        description="A bookie of the step, with the uid of the pod that is made anew.",
-        required=["name", "uid"],
-    )
-    halt = _object(
-        {"pod": text, "words": text},
-        description="Why the roll has stopped by itself.",
-        required=["pod", "words"],
-    )
-    step = _object(
-        {
-            "unit": text,
-            "bookies": {"type": "array", "items": bookie},
-            "brings": text,
-            "begunMs": moment,
-            **dict.fromkeys(("canary", "unready", "away", "overridden"), flag),
-            "halt": halt,
-        },
-        description="The step that has begun. The operator goes on with it after a crash.",
-        required=["unit", "bookies", "brings", "begunMs"],
-    )
-    return _object(
-        {
-            "phase": text,
-            "updated": count | {"description": "The bookies that run what is asked for."},
-            "total": count,
-            "doing": text,
-            "waitingFor": _by_key(gate, "gate"),
-            "plan": {"type": "array", "items": text, "description": "The steps that are left."},
-            "step": step,
-            "endedMs": moment | {"description": "When the last step ended."},
-            "proven": text | {"description": "Names the templates whose canary was well."},
-            "overrideUsed": text,
-        },
-        description="How a changed template reaches the bookies.",
-        required=["phase", "updated", "total"],
-    )
-
-
-def _scaling() -> Json:
-    text, count = {"type": "string"}, {"type": "integer"}
-    texts = {"type": "array", "items": text}
-    claim = _object(
-        {"name": text, "uid": text},
-        description="A claim of the bookie.",
-        required=["name", "uid"],
-    )
-    bookie = _object(
-        {"bookie": text, "claims": {"type": "array", "items": claim}},
-        description="A bookie that goes. The operator settles these claims once it is removed.",
-        required=["bookie", "claims"],
-    )
-    return _object(
-        {
-            "phase": text,
-            "zones": texts | {"description": "The zones that leave, with all their bookies."},
-            "target": count | {"description": "The number that bookies are removed for."},
-            "doing": text,
-            "plan": texts | {"description": "The bookies that are left to go, in order."},
-            "leaving": _by_key(bookie, "bookie"),
-        },
-        description="How the bookies go that are not asked for any more.",
-        required=["phase"],
-    )
-
-
-def _answered() -> Json:
-    text = {"type": "string"}
-    return _object(
-        {
-            "token": text | {"description": "Names the order."},
-            "phase": text | {"enum": ["Accepted", "Done", "Refused", "Failed"]},
-            "message": text,
-            "order": text,
-            "by": text,
-        },
-        description="The answer to the last order of a person on this resource.",
-        required=["token", "phase", "message"],
-    )
-
-
-def _repair() -> Json:
-    text, flag = {"type": "string"}, {"type": "boolean"}
-    held = _object(
-        {
-            "gate": text | {"description": "cluster, or zones/ and the name of a zone."},
-            "reason": text,
-            "sinceMs": {"type": "integer", "format": "int64"},
-            "incident": text | {"description": "What a release must name."},
-            "heldBy": text | {"description": "The person who holds, with their reason."},
-        },
-        description="A gate that keeps losses from being repaired.",
-        required=["gate", "reason"],
-    )
-    return _object(
-        {
-            "enabled": flag | {"description": "The switch of all automatic replication."},
-            "held": _by_key(held, "gate"),
-        },
-        description="What the records of the zone watch say of repair.",
-        # No list of a map's kind is required: the API server drops one that an apply empties.
-        required=["enabled"],
-    )
-
-
-def _bookie_order() -> Json:
-    text, count = {"type": "string"}, {"type": "integer", "format": "int64"}
-    return _object(
-        {
-            **dict.fromkeys(("bookie", "kind", "by", "takenBackBy", "phase", "why"), text),
-            **dict.fromkeys(("ledgersLeft", "bytesLeft"), count),
-        },
-        description="What is to become of a bookie, and how far that is.",
-        required=["bookie", "kind"],
-    )
-
-
-def _by_key(items: Json, *keys: str) -> Json:
-    return {
-        "type": "array",
-        "items": items,
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": list(keys),
-    }
