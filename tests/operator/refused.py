@@ -171,6 +171,18 @@ WRONG: Final = (
         storage={"size": "255Mi", "journal": {"size": "1Gi"}},
     ),
     _wrong(
+        "a new volume too small",
+        "spec.storage.newVolumes.size",
+        "must be at least 352Mi, or the bookie has no room to work; write 352Mi or more",
+        storage={"size": "1Gi", "newVolumes": {"size": "351Mi"}},
+    ),
+    _wrong(
+        "a new volume too small beside a journal",
+        "spec.storage.newVolumes.size",
+        "must be at least 256Mi",
+        storage={"size": "1Gi", "newVolumes": {"size": "255Mi"}, "journal": {"size": "1Gi"}},
+    ),
+    _wrong(
         "a journal volume too small",
         "spec.storage.journal.size",
         "must be at least 256Mi",
@@ -356,6 +368,10 @@ RIGHT: Final[tuple[tuple[str, Json], ...]] = (
     ("latest with a digest", {"image": f"zonekeeper:latest@{DIGEST}"}),
     ("the least volumes", {"storage": {"size": "256Mi", "journal": {"size": "256Mi"}}}),
     ("the least volume", {"storage": {"size": "352Mi"}}),
+    (
+        "the least new volumes",
+        {"storage": {"size": "1Gi", "newVolumes": {"size": "352Mi", "className": "slow"}}},
+    ),
     (
         "empty selectors",
         {

@@ -70,6 +70,8 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
     "storage.className": volumes.CLASS,
     "storage.journal.className": volumes.CLASS,
     "storage.journal.size": volumes.SIZE,
+    "storage.newVolumes.className": volumes.CLASS,
+    "storage.newVolumes.size": volumes.SIZE,
     "storage.onScaleDown": fields.OneOf(OnScaleDown),
     "storage.size": volumes.SIZE,
     "update.bake": fields.Duration(0, units.DAY_MS),
@@ -146,6 +148,8 @@ class Desired:
     socket_lane: bool
     storage_size: str
     storage_class: str | None
+    #: What is made from now on has another class or size than the volumes that stand.
+    new_volume: Volume
     #: Does the volume of a bookie that was removed stay?
     on_scale_down: OnScaleDown
     #: No further bookie is emptied because fewer are asked for.
@@ -257,7 +261,7 @@ def read(resource: Json) -> Desired | RefusedResource:
     assert isinstance(repairers, int), "every plain field was read"
     sizes = {zone.name: bookies for zone in zones}
     risks = (*verdict.warnings, *gating.judge(policy.zone_watch, sizes))
-    storage_class = values.get("storage.className")
+    volume = volumes.of_class(str(values["storage.size"]), values.get("storage.className"))
     return Desired(
         namespace=resource["metadata"]["namespace"],
         name=resource["metadata"]["name"],
@@ -269,8 +273,9 @@ def read(resource: Json) -> Desired | RefusedResource:
         image=str(values["image"]),
         pod_user=PodUser(str(values["podUser"])),
         socket_lane=values["socketLane"] is True,
-        storage_size=str(values["storage.size"]),
-        storage_class=None if storage_class is None else str(storage_class),
+        storage_size=volume.size,
+        storage_class=volume.storage_class,
+        new_volume=_new_volume(volume, values),
         on_scale_down=OnScaleDown(str(values["storage.onScaleDown"])),
         scale_down_paused=values["scaleDown.paused"] is True,
         drains_paused=values["drains.paused"] is True,
@@ -390,9 +395,16 @@ def _journal(spec: Json, values: Mapping[str, object], problems: list[Problem]) 
         if not any(problem.path == where for problem in problems):
             problems.append(Problem(where, "missing", "is required", _example(volumes.SIZE)))
         return None
-    storage_class = values.get("storage.journal.className")
-    return Volume(
-        size=str(size), storage_class=None if storage_class is None else str(storage_class)
+    return volumes.of_class(str(size), values.get("storage.journal.className"))
+
+
+def _new_volume(standing: Volume, values: Mapping[str, object]) -> Volume:
+    """Read what new volumes are like; what is left out is as that of the volumes that stand."""
+    size = values.get("storage.newVolumes.size")
+    given = values.get("storage.newVolumes.className")
+    return volumes.of_class(
+        standing.size if size is None else str(size),
+        standing.storage_class if given is None else given,
     )
 
 
@@ -400,7 +412,8 @@ def _rules_of_later(zones: tuple[Zone, ...], values: Mapping[str, object]) -> It
     """Find what an operator of fewer rules may have built; there it is only warned of."""
     yield from _shared_nodes(zones)
     yield from images.problems(values.get("image"))
-    yield from volumes.problems(values.get("storage.size"), values.get("storage.journal.size"))
+    sizes = {path: values.get(path) for path in ("storage.size", "storage.newVolumes.size")}
+    yield from volumes.problems(sizes, values.get("storage.journal.size"))
 
 
 def _shared_nodes(zones: tuple[Zone, ...]) -> Iterator[Problem]:

@@ -54,13 +54,18 @@ _DESCRIPTIONS: Final = {
     "a time may be evicted.",
     "scaleDown": "How the bookies go that are not asked for any more.",
     "scaleDown.paused": "No further bookie is emptied; one that is being emptied goes on.",
-    "storage": "The volumes of each bookie. Once the cluster is built they may grow; nothing else "
-    "of them can change.",
+    "storage": "The volumes of each bookie. Once the cluster is built they may grow; for another "
+    "class or a smaller size a bookie gets another volume.",
     "storage.className": "The storage class of the volumes.",
     "storage.journal": "A volume of its own for each bookie's arrival segments, which are written "
     "and synced at once. It can be had only when the cluster is built.",
     "storage.journal.className": "The storage class of the journal volumes.",
     "storage.journal.size": "The size of each bookie's journal volume. It may grow.",
+    "storage.newVolumes": "What the volumes are like that are made from now on, for bookies that "
+    "are added, healed or replaced. Volumes that stand stay as they are, and grow only up to the "
+    "smaller of both sizes.",
+    "storage.newVolumes.className": "The storage class of new volumes.",
+    "storage.newVolumes.size": "The size of new volumes.",
     "storage.onScaleDown": "When a bookie was removed because fewer are asked for, Retain keeps "
     "its volume, Delete removes it.",
     "storage.size": "The size of each bookie's volume. It may grow.",
@@ -79,6 +84,8 @@ _OTHERWISE: Final = {
     "image": "the operator's own image",
     "storage.className": "the default class of the Kubernetes cluster",
     "storage.journal.className": "the default class of the Kubernetes cluster",
+    "storage.newVolumes.className": "storage.className",
+    "storage.newVolumes.size": "storage.size",
 }
 #: The longest texts of plain fields, where that is not the usual limit.
 _LONGEST: Final = {
@@ -86,6 +93,7 @@ _LONGEST: Final = {
     "metadata.identities": store_access.IDENTITIES_CHARACTERS_MAX,
     "storage.size": 16,
     "storage.journal.size": 16,
+    "storage.newVolumes.size": 16,
 }
 #: The longest amount, and the most of them; older API servers count an amount as a long text.
 _AMOUNT_MAX: Final = 64

@@ -159,7 +159,7 @@ def case_of(wanted: Desired | RefusedResource, observed: Observed) -> Case:
         observed, adopts = over.as_taken, over.acts
     if isinstance(wanted, Desired):
         blocked = (
-            *blocking.changes(wanted, kept),
+            *blocking.changes(wanted, kept, observed),
             *blocking.not_growable(wanted, kept, observed),
             *blocking.reasons(wanted, observed),
         )

@@ -229,7 +229,7 @@ def _of_objects(case: Case) -> Iterator[ObjectChange]:
         before = observed.claims[grown.name].size
         sizes = (("spec.resources.requests.storage", before, grown.size),)
         yield ObjectChange(kind=CLAIMS.name, name=grown.name, what="changed", fields=sizes)
-    for name in growing.small_sets(wanted, observed):
+    for name in growing.sets_with_others(wanted, observed):
         yield ObjectChange(kind=STATEFUL_SETS.name, name=name, what=MADE_AGAIN)
     yield from _of_budgets(observed, () if drains is None else drains.acts)
     for act in taken_back.removals(case, even_uncleared=True):

@@ -58,5 +58,5 @@ def _short(wanted: Desired, observed: Observed) -> Iterator[str]:
         yield f"volumes that have not grown yet: {naming.some(waiting)}"
     if pending:
         yield f"volumes whose file systems grow when their pods start anew: {naming.some(pending)}"
-    if small := growing.small_sets(wanted, observed):
-        yield f"StatefulSets that still make smaller volumes: {naming.some(small)}"
+    if others := growing.sets_with_others(wanted, observed):
+        yield f"StatefulSets that still make other volumes: {naming.some(others)}"
