@@ -3,11 +3,11 @@
 import pytest
 
 from tests.operator import resources
+from tests.operator.faulty_calls import CallFault, FaultyCallsWorld
 from tests.operator.resources import NAME, SPACE
 from tests.operator.roll import rolling_world
 from tests.operator.scaling.test_scale_crashes import OFFSETS, FrailWorld
 from tests.operator.volumes import test_replacing, volume_world
-from tests.operator.volumes.faulty_calls import CallFault, FaultyCallsWorld
 from tests.operator.volumes.losing_world import LosingWorld
 from tests.operator.volumes.test_replacing import ONE, OTHER, ReplaceWatch
 from tests.operator.volumes.volume_world import CLASS, VolumeWorld
