@@ -9,9 +9,9 @@ from tests.metadata.access.owning import BILLING, IDENTITIES, INGEST, SECRETS
 from tests.metadata.access.trying import INSTANCE
 from tests.support import roles
 from zonekeeper.metadata.access import identities
-from zonekeeper.metadata.access.guard import OPEN_ACL
+from zonekeeper.metadata.access.guard import OPEN_ACL, NodeGuard
 from zonekeeper.metadata.access.identities import BadIdentityError, Identities
-from zonekeeper.metadata.access.node_rights import StoreRole
+from zonekeeper.metadata.access.node_rights import NodeUse, StoreRole
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import ledger_format
@@ -20,9 +20,12 @@ from zonekeeper.metadata.ledgers import ledgers
 from zonekeeper.metadata.saving import securing
 from zonekeeper.metadata.store import errors
 from zonekeeper.metadata.store.layout import Root
+from zonekeeper.metadata.store.store import Create, Delete
 from zonekeeper.metadata.stores.memory import MemoryStore
 from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.placement.base.ids import LedgerId
+
+PATH = "/ledgers/00/0000/L0001"
 
 
 def opened(server: MemoryServer, secret: str) -> MemoryStore:
@@ -126,6 +129,40 @@ async def test_a_process_that_hears_of_an_owner_only_now_makes_no_ledger_for_it(
     with pytest.raises(errors.UnauthorizedError, match="it could not close the ledger"):
         await ledgers.create(client, owning.metadata(INGEST), ledger_id=LedgerId(2))
     await ledgers.create(client, owning.metadata(None), ledger_id=LedgerId(3))
+
+
+@pytest.mark.parametrize(
+    ("role", "is_refused"),
+    [
+        (StoreRole.ADMIN, False),
+        (StoreRole.AUTORECOVERY, False),
+        (StoreRole.OPERATOR, True),
+        (StoreRole.CLIENT, True),
+        (None, True),
+    ],
+)
+def test_only_who_may_write_a_ledger_makes_it(role: StoreRole | None, is_refused: bool) -> None:
+    mine = () if role is None else (roles.of(role),)
+    guard = NodeGuard(root="/ledgers", mine=mine, identities=IDENTITIES)
+    owned = Create(path=PATH, value=ledger_format.render(owning.metadata(INGEST)))
+    elsewhere = Create(path="/ledgers.zonekeeper/writers/w", value=owned.value)
+    assert guard.shut_out([elsewhere, Delete(path=PATH, version=0)]) is None
+    found = guard.shut_out([elsewhere, owned])
+    assert (found is not None) is is_refused
+    assert found is None or (found[0] == PATH and INGEST in found[1])
+
+
+def test_a_process_that_has_not_heard_of_identities_says_what_may_be() -> None:
+    for guard in (
+        NodeGuard(root="/ledgers", mine=(roles.of(StoreRole.CLIENT),)),
+        NodeGuard(root="/ledgers", mine=(roles.of(StoreRole.CLIENT),), identities=IDENTITIES),
+    ):
+        assert "is that owner's alone" in guard.explain(PATH, NodeUse.READ)
+        assert "owner's" not in guard.explain("/ledgers.zonekeeper/policy", NodeUse.WRITE)
+    known = NodeGuard(root="/ledgers", mine=(), identities=roles.IDENTITIES)
+    assert "owner's" not in known.explain(PATH, NodeUse.READ)
+    monitor = NodeGuard(root="/ledgers", mine=(roles.of(StoreRole.MONITOR),), identities=IDENTITIES)
+    assert "owner's" not in monitor.explain(PATH, NodeUse.READ), "its role is what it lacks"
 
 
 # ── the node and the file ──
