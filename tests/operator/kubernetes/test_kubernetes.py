@@ -148,7 +148,7 @@ class Contract:
         with pytest.raises(KubernetesError) as refused:
             await place.kubernetes.apply(STATEFUL_SETS, place.body(kind=STATEFUL_SETS, spec=spec))
         assert refused.value.status == 422
-        assert "updates to" in str(refused.value)
+        assert "spec.volumeClaimTemplates" in str(refused.value)
         found = await place.get(kind=STATEFUL_SETS)
         assert "storageClassName" not in found["spec"]["volumeClaimTemplates"][0]["spec"]
 

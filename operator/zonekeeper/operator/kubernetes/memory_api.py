@@ -134,7 +134,7 @@ class MemoryKubernetes(Kubernetes):
         if meta.get("resourceVersion", version) != version:
             raise ObjectChangedError(409, f"{kind.name} {meta['name']} is another version")
         if _changes_templates(kind, known, body):
-            why = "updates to its volumeClaimTemplates are forbidden"
+            why = "spec.volumeClaimTemplates: field is immutable"
             raise KubernetesError(422, f"StatefulSet {meta['name']} is invalid: {why}")
         before = _copied(known)
         if subresource:
