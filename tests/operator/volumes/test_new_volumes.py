@@ -195,17 +195,35 @@ async def test_taken_away_again_new_volumes_are_as_the_others_and_the_small_ones
     await test_replacing.is_well(world)
 
 
-async def test_an_emptied_bookie_waits_for_its_set_to_make_the_new_volumes() -> None:
+@pytest.mark.parametrize("turns", range(1, 14))
+async def test_whatever_turn_the_edit_comes_in_a_claim_goes_only_for_the_new_volume(
+    turns: int,
+) -> None:
     """The edit may come between the order and the deletion of the claim."""
     world = await built()
     watch = ReplaceWatch(world)
     test_replacing.name(world, ONE)
-    await test_replacing.until_ordered(world, watch)
+    for _ in range(turns):
+        await world.turn()
+        await watch.look()
+        await world.controllers()
+    was_deleted = watch.gone != []
     await world.change(storage=BOTH)
     await world.settle(after_turn=watch.look)
 
-    assert (await volumes(world))[ONE] == ("512Mi", SLOW)
+    assert (await volumes(world))[ONE] == (("1Gi", CLASS) if was_deleted else ("512Mi", SLOW))
     assert watch.gone == [ONE]
+    await test_replacing.is_well(world)
+
+
+async def test_a_size_that_is_only_written_in_another_way_is_the_same() -> None:
+    world = await built()
+    sets = {one["metadata"]["uid"] for one in await world.kubernetes.list(STATEFUL_SETS, SPACE)}
+    await world.change(storage={"size": "1Gi", "newVolumes": {"size": "1024Mi"}})
+    await world.settle()
+    found = await world.kubernetes.list(STATEFUL_SETS, SPACE)
+    assert {one["metadata"]["uid"] for one in found} == sets
+    await test_replacing.is_well(world)
 
 
 async def test_the_plan_names_the_sets_that_are_made_again() -> None:
