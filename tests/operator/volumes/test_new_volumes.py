@@ -72,11 +72,17 @@ async def replace(world: OtherVolumesWorld, *bookies: str) -> None:
 
 async def test_one_bookie_gets_a_smaller_volume_of_another_class_and_no_other_is_touched() -> None:
     world = await built()
-    pods, watch = await rolling_world.uids(world), ReplaceWatch(world)
+    pods, watch, said = await rolling_world.uids(world), ReplaceWatch(world), set[str]()
+
+    async def look() -> None:
+        await watch.look()
+        said.add(await world.message("VolumesReady"))
+
     test_replacing.name(world, ONE)
     await world.change(storage=BOTH)
-    await world.settle(after_turn=watch.look)
+    await world.settle(after_turn=look)
 
+    assert any("its StatefulSet is made again first" in one for one in said)
     assert await templates(world) == {("512Mi", SLOW)}
     old = dict.fromkeys(BOOKIES, ("1Gi", CLASS))
     assert await volumes(world) == {**old, ONE: ("512Mi", SLOW)}
