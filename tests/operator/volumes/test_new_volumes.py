@@ -154,6 +154,26 @@ async def test_what_was_said_of_new_volumes_is_said_of_all_once_each_bookie_has_
     await test_replacing.is_well(world)
 
 
+async def test_a_volume_that_a_removed_bookie_left_is_in_nobodys_way() -> None:
+    world = await built()
+    await world.write_ledger(*(f"log-{zone}-2" for zone in "abc"))
+    await world.change(bookiesPerZone=2)
+    await world.settle()
+    assert await world.scaling() == {}
+    await world.change(storage=BOTH)
+    await world.settle()
+    kept = [one for one in BOOKIES if not one.endswith("-2")]
+    assert {*await volumes(world)} == set(BOOKIES), "the claims are retained"
+    await replace(world, *kept)
+    await world.change(storage=NEW)
+    await world.settle()
+
+    assert (await world.conditions())["Legal"][0] == "True"
+    found = await volumes(world)
+    assert {found[one] for one in kept} == {("512Mi", SLOW)}
+    assert {found[one] for one in BOOKIES if one not in kept} == {("1Gi", CLASS)}
+
+
 @pytest.mark.parametrize(
     ("storage", "words"),
     [
