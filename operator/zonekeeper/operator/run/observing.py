@@ -34,7 +34,7 @@ from zonekeeper.operator.kubernetes.api import (
 )
 from zonekeeper.operator.plan.drills import drill_orders, drill_record
 from zonekeeper.operator.plan.scaling import leaving, scaling
-from zonekeeper.operator.plan.volumes import healing, replace_memory, replacing
+from zonekeeper.operator.plan.volumes import filling, healing, replace_memory, replacing
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import RootFound, Roots
@@ -49,6 +49,7 @@ from zonekeeper.operator.sight import (
     node_sight,
     observed,
     refill_pod,
+    room_sight,
     watch_sight,
 )
 from zonekeeper.operator.sight.formats_pod import FormatsPod
@@ -56,6 +57,7 @@ from zonekeeper.operator.sight.holdings import Holdings
 from zonekeeper.operator.sight.ledger_sight import LedgerSight
 from zonekeeper.operator.sight.node_sight import NodeSight
 from zonekeeper.operator.sight.observed import Observed, Pod, VolumeClaim
+from zonekeeper.operator.sight.room_sight import RoomSight
 from zonekeeper.operator.sight.watch_sight import WatchSight
 from zonekeeper.placement.base.ids import BookieId
 
@@ -80,6 +82,7 @@ class Earlier:
     watched: WatchSight = field(default_factory=WatchSight)
     holdings: Holdings = field(default_factory=Holdings)
     nodes: NodeSight = field(default_factory=NodeSight)
+    rooms: RoomSight = field(default_factory=RoomSight)
     #: None: no turn has looked at certificates.
     certificates: CertificateSight | None = None
     #: The failures of the last turn's acts, in words.
@@ -147,8 +150,11 @@ async def look(
         made_ms=_made_ms(resource),
     )
     for_work = _may_work(seen, built)
-    found = await _found(kubernetes, root, kept_spec.address(kept, resource), built, for_work)
+    for_rooms = filling.wants_rooms(wanted, earlier.rooms, moment.now_ms)
+    address = kept_spec.address(kept, resource)
+    found = await _found(kubernetes, root, address, built, for_work=for_work, for_rooms=for_rooms)
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
+    looked = await _with_classes(kubernetes, wanted, looked)
     judged = wanted if isinstance(wanted, Desired) else of_kept
     known = still_held(judged, looked, earlier.holdings, moment.now_ms)
     return replace(
@@ -195,6 +201,17 @@ async def _growable(
     return found
 
 
+async def _with_classes(
+    kubernetes: Kubernetes, wanted: Desired | RefusedResource, seen: Observed
+) -> Observed:
+    """Give what was seen with the storage classes of volumes that are to grow by themselves."""
+    if not isinstance(wanted, Desired):
+        return seen
+    due = sorted(filling.classes(wanted, seen))
+    found = {one: await _may_grow(kubernetes, one) for one in due}
+    return replace(seen, growable={**seen.growable, **found})
+
+
 async def _may_grow(kubernetes: Kubernetes, storage_class: str) -> bool | None:
     try:
         item = await kubernetes.get(STORAGE_CLASSES, "", storage_class)
@@ -208,14 +225,16 @@ async def _found(
     root: Roots,
     address: str | None,
     built: list[Desired],
+    *,
     for_work: bool,
+    for_rooms: bool,
 ) -> roots.Facts:
     """Look at the root, with the credentials that the resource names now."""
     try:
         root.way = await store_credentials.way(kubernetes, root.files, built[0] if built else None)
     except NoCredentialsError as error:
         return roots.Unreachable(str(error))
-    return await root.look(address, for_work=for_work)
+    return await root.look(address, for_work=for_work, for_rooms=for_rooms)
 
 
 async def _listed(
@@ -269,11 +288,20 @@ def _made_ms(resource: Json) -> int:
 def _with_root(seen: Observed, found: roots.Facts, earlier: Earlier, *, now_ms: int) -> Observed:
     """Give what was seen with the root, and with what earlier turns saw that still holds."""
     basis = basis_of(found)
+    rooms = earlier.rooms.still(now_ms)
+    if isinstance(found, RootFound) and found.rooms is not None:
+        claims = {
+            bookie: seen.claims[name].uid
+            for bookie in found.rooms
+            if (name := owned_objects.claim_name(bookie)) in seen.claims
+        }
+        rooms = room_sight.of(found.rooms, claims, now_ms=now_ms)
     has_changed = earlier.basis is not None and basis != earlier.basis
     ledgers = earlier.ledgers
     return replace(
         seen,
         root=found,
+        rooms=rooms,
         watched=watch_sight.follow(earlier.watched, found, now_ms=now_ms),
         changed_ms=now_ms if has_changed else earlier.changed_ms,
         ledgers=None if ledgers is None or ledgers.basis != basis else ledgers,

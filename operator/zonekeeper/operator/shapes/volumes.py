@@ -1,6 +1,6 @@
 """The volumes of a bookie: their kinds, and the least sizes at which it has room to work. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,27 @@ def too_small(least_mib: int) -> tuple[str, str]:
     return (
         f"must be at least {least_mib}Mi, or the bookie has no room to work",
         f"write {least_mib}Mi or more",
+    )
+
+
+def growth_stop(storage_class: str | None, growable: Mapping[str, bool | None]) -> str | None:
+    """Say why the volumes of a class do not grow; None: they may.
+
+    ``growable``: what was read of classes; None: a class may not be read.
+    """
+    if not storage_class:
+        return "volumes without a storage class cannot grow"
+    may = growable.get(storage_class)
+    if may is None:
+        return (
+            f"whether volumes of storage class {storage_class} may grow was not read: give the "
+            "operator's role the rights of this release (manifests/operator/rbac.yaml)"
+        )
+    if may:
+        return None
+    return (
+        f"storage class {storage_class} does not let its volumes grow (allowVolumeExpansion), "
+        "or is gone"
     )
 
 

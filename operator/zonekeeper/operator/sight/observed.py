@@ -33,6 +33,7 @@ from zonekeeper.operator.sight.holdings import Holdings
 from zonekeeper.operator.sight.ledger_sight import LedgerSight
 from zonekeeper.operator.sight.node_sight import NodeSight
 from zonekeeper.operator.sight.pod_trouble import PodTrouble
+from zonekeeper.operator.sight.room_sight import RoomSight
 from zonekeeper.operator.sight.watch_sight import WatchSight
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 
@@ -141,6 +142,8 @@ class Observed:
     growable: Mapping[str, bool | None] = field(default_factory=dict)
     #: What an earlier resource of this name has left.
     orphans: OrphanSight = field(default_factory=OrphanSight)
+    #: The rooms of bookies; they are read where volumes grow by themselves.
+    rooms: RoomSight = field(default_factory=RoomSight)
     #: What was seen of the zone watch, up to this look.
     watched: WatchSight = field(default_factory=WatchSight)
     #: What was seen of the Secrets with certificates.
@@ -153,7 +156,7 @@ class Observed:
     failures: tuple[str, ...] = ()
     #: The version of the operator that looks; empty: it is not known.
     version: str = ""
-    #: Wall time.
+    #: Wall time; 0: it is not known, as in a look ahead.
     wall_ms: int = 0
     #: When the resource was made, in wall time of the API server; 0: it is not known.
     made_ms: int = 0
