@@ -6,7 +6,7 @@ from typing import Final
 
 from zonekeeper.operator.cluster.choices import LostVolume
 from zonekeeper.operator.shapes import quantities, volumes
-from zonekeeper.placement.base import fields
+from zonekeeper.placement.base import fields, units
 from zonekeeper.placement.base.fields import Problem
 
 HEALED_AT_ONCE_MAX: Final = 10
@@ -21,6 +21,7 @@ MOST_RULE: Final = "must not be below storage.size"
 MOST_FIX: Final = "raise it, or leave it out: no volume grows by itself then"
 
 FIELDS: Final[Mapping[str, fields.Kind]] = {
+    "heal.after": fields.Duration(units.MINUTE_MS, 7 * units.DAY_MS),
     "heal.atOnce": fields.Whole(1, HEALED_AT_ONCE_MAX),
     _AT: fields.Text(r"[1-9][0-9]?%", "a whole number of percent from 1% to 99%", "80%"),
     _BY: fields.Text(r"([1-9][0-9]?|100)%", "a whole number of percent from 1% to 100%", "20%"),
@@ -28,6 +29,7 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
     "heal.lostVolume": fields.OneOf(LostVolume),
 }
 DEFAULTS: Final[Mapping[str, int | str]] = {
+    "heal.after": "30m",
     "heal.atOnce": 1,
     _AT: "80%",
     _BY: "20%",
@@ -35,6 +37,7 @@ DEFAULTS: Final[Mapping[str, int | str]] = {
 }
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "heal": "What the operator mends by itself.",
+    "heal.after": "A volume on a local disk counts as lost once its node is gone for this time.",
     "heal.atOnce": "At most so many bookies are healed at a time.",
     "heal.grow": "The volume of a bookie that fills grows by itself, once an hour at most.",
     _AT: "A volume that is used by more than this share grows.",
@@ -66,16 +69,22 @@ class HealRules:
     lost_volume: LostVolume
     #: So many bookies at a time.
     at_once: int
+    #: So long the node of a local volume is gone before the volume counts as lost.
+    after_ms: int
     #: None: no volume grows by itself.
     grow: GrowRules | None = None
 
 
 def read(values: Mapping[str, object]) -> HealRules:
     """Give the rules of fields that were all read."""
-    at_once = values["heal.atOnce"]
+    at_once, after_ms = values["heal.atOnce"], values["heal.after"]
     assert isinstance(at_once, int), "every plain field was read"
+    assert isinstance(after_ms, int), "every plain field was read"
     return HealRules(
-        lost_volume=LostVolume(str(values["heal.lostVolume"])), at_once=at_once, grow=_grow(values)
+        lost_volume=LostVolume(str(values["heal.lostVolume"])),
+        at_once=at_once,
+        after_ms=after_ms,
+        grow=_grow(values),
     )
 
 

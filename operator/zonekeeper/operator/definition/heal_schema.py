@@ -1,4 +1,4 @@
-"""The schemas of ``status.replacing`` and ``status.growing``. Pure."""
+"""The schemas of ``status.replacing``, ``status.growing`` and ``status.lostNodes``. Pure."""
 
 from typing import Any
 
@@ -38,4 +38,26 @@ def of_growing() -> dict[str, Any]:
             "claims": {"type": "array", "items": claim, "maxItems": heal_rules.GROWN_MAX},
         },
         "required": ["atMs"],
+    }
+
+
+def of_lost_nodes() -> dict[str, Any]:
+    """Give the schema of what is noted of bookies whose nodes are gone with their disks."""
+    text, number = {"type": "string"}, {"type": "integer", "format": "int64"}
+    return {
+        "type": "array",
+        "description": "The bookies whose nodes are gone with their disks.",
+        "items": {
+            "type": "object",
+            "properties": {
+                "bookie": text,
+                "claim": text | {"description": "The uid of the claim of the disk."},
+                "awayMs": number | {"description": "For so long the node was seen to be gone."},
+                "atMs": number,
+                "givenUp": {"type": "boolean", "description": "Its claim is deleted."},
+            },
+            "required": ["bookie", "claim", "awayMs", "atMs"],
+        },
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["bookie"],
     }

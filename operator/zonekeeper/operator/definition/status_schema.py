@@ -65,6 +65,7 @@ def of_status() -> Json:
             "scaling": _scaling(),
             "replacing": heal_schema.of_status(),
             "growing": heal_schema.of_growing(),
+            "lostNodes": heal_schema.of_lost_nodes(),
             "order": _answered(),
             "drill": drill_schema.of_status(),
             "repair": _repair(),

@@ -74,6 +74,7 @@ from zonekeeper.operator.plan.removing import (
 from zonekeeper.operator.plan.scaling import scale_telling, scaling
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
 from zonekeeper.operator.plan.volumes import (
+    absence,
     filling,
     growing,
     healing,
@@ -385,7 +386,16 @@ def _told_of_work(case: Case, now: str, *, is_still: bool) -> Json:
         | _told_of_scaling(case, is_still=is_still)
         | _told_of_replacing(case, is_still=is_still)
         | _told_of_growing(case, is_still=is_still)
+        | _told_of_nodes(case, is_still=is_still)
     )
+
+
+def _told_of_nodes(case: Case, *, is_still: bool) -> Json:
+    """Give ``status.lostNodes``; a turn that can do nothing notes nothing new."""
+    if not is_still:
+        return absence.status(case, healing.giving_up(healing.actions(case)))
+    found = case.observed.status.get("lostNodes")
+    return {} if found is None else {"lostNodes": found}
 
 
 def _told_of_growing(case: Case, *, is_still: bool) -> Json:

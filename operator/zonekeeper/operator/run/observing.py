@@ -26,7 +26,6 @@ from zonekeeper.operator.kubernetes.api import (
     PROBES_LABEL,
     REFILLS_LABEL,
     REPAIRS_LABEL,
-    STORAGE_CLASSES,
     Json,
     Kubernetes,
     NotPermittedError,
@@ -38,10 +37,9 @@ from zonekeeper.operator.plan.volumes import filling, healing, replace_memory, r
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import RootFound, Roots
-from zonekeeper.operator.run import holdings_reading, store_credentials
+from zonekeeper.operator.run import holdings_reading, store_credentials, volume_reading
 from zonekeeper.operator.run.holdings_reading import HoldingsQuestion, answered
 from zonekeeper.operator.run.store_credentials import NoCredentialsError
-from zonekeeper.operator.shapes import quantities
 from zonekeeper.operator.sight import (
     budget_sight,
     formats_pod,
@@ -132,7 +130,7 @@ async def look(
         owned=owned,
         pods=pods,
         claims=claims,
-        growable=await _growable(kubernetes, wanted, of_kept, claims),
+        growable=await volume_reading.growable(kubernetes, wanted, of_kept, claims),
         nodes=await _nodes(kubernetes, earlier.nodes, pods, built, now_ms=moment.now_ms),
         foreign_budgets=budget_sight.foreign(budgets, standing, resource),
         repairers=observed.repairers(repair_pods, name),
@@ -149,12 +147,13 @@ async def look(
         wall_ms=moment.wall_ms,
         made_ms=_made_ms(resource),
     )
+    seen = replace(seen, lost_nodes=await volume_reading.lost_nodes_of(kubernetes, seen))
     for_work = _may_work(seen, built)
     for_rooms = filling.wants_rooms(wanted, earlier.rooms, moment.now_ms)
     address = kept_spec.address(kept, resource)
     found = await _found(kubernetes, root, address, built, for_work=for_work, for_rooms=for_rooms)
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
-    looked = await _with_classes(kubernetes, wanted, looked)
+    looked = await volume_reading.with_classes(kubernetes, wanted, looked)
     judged = wanted if isinstance(wanted, Desired) else of_kept
     known = still_held(judged, looked, earlier.holdings, moment.now_ms)
     return replace(
@@ -177,47 +176,6 @@ def _may_work(seen: Observed, built: Iterable[Desired]) -> bool:
             for one in built
         )
     )
-
-
-async def _growable(
-    kubernetes: Kubernetes,
-    wanted: Desired | RefusedResource,
-    kept: Desired | None,
-    claims: Mapping[str, VolumeClaim],
-) -> dict[str, bool | None]:
-    """Read the storage classes of volumes that an edit would let grow: may they?"""
-    if not isinstance(wanted, Desired) or kept is None:
-        return {}
-    before, found = owned_objects.volumes(kept), dict[str, bool | None]()
-    grown = {
-        name: one.size
-        for name, one in owned_objects.volumes(wanted).items()
-        if name in before and quantities.is_larger(one.size, before[name].size)
-    }
-    for name, claim in claims.items():
-        known, size = claim.storage_class, grown.get(name.partition("-")[0])
-        if known and known not in found and quantities.is_larger(size, claim.size):
-            found[known] = await _may_grow(kubernetes, known)
-    return found
-
-
-async def _with_classes(
-    kubernetes: Kubernetes, wanted: Desired | RefusedResource, seen: Observed
-) -> Observed:
-    """Give what was seen with the storage classes of volumes that are to grow by themselves."""
-    if not isinstance(wanted, Desired):
-        return seen
-    due = sorted(filling.classes(wanted, seen))
-    found = {one: await _may_grow(kubernetes, one) for one in due}
-    return replace(seen, growable={**seen.growable, **found})
-
-
-async def _may_grow(kubernetes: Kubernetes, storage_class: str) -> bool | None:
-    try:
-        item = await kubernetes.get(STORAGE_CLASSES, "", storage_class)
-    except NotPermittedError:
-        return None
-    return item is not None and item.get("allowVolumeExpansion") is True
 
 
 async def _found(

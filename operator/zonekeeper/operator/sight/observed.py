@@ -92,6 +92,8 @@ class VolumeClaim:
     #: None: it names no storage class.
     storage_class: str | None = None
     leaving: bool = False
+    #: The name of the volume that it is bound to; empty: it is bound to none.
+    volume: str = ""
     #: Since when the file system waits for the pod to be made anew (wall time); None: it does not.
     pending_ms: int | None = None
 
@@ -99,6 +101,18 @@ class VolumeClaim:
     def is_bound(self) -> bool:
         """Has it a volume? The size of one without cannot change."""
         return self.capacity is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostNode:
+    """A bookie whose volume is on a node that is no more."""
+
+    bookie: BookieId
+    zone: ZoneName
+    #: The uids of its pod, which was never on a node, and of its claim.
+    pod: str
+    claim: str
+    host: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +156,8 @@ class Observed:
     growable: Mapping[str, bool | None] = field(default_factory=dict)
     #: What an earlier resource of this name has left.
     orphans: OrphanSight = field(default_factory=OrphanSight)
+    #: The bookies whose volumes are on nodes that are no more, in order.
+    lost_nodes: tuple[LostNode, ...] = ()
     #: The rooms of bookies; they are read where volumes grow by themselves.
     rooms: RoomSight = field(default_factory=RoomSight)
     #: What was seen of the zone watch, up to this look.
@@ -306,6 +322,7 @@ def claim(item: Json) -> VolumeClaim:
         size=str(((spec.get("resources") or {}).get("requests") or {}).get("storage", "")),
         capacity=None if capacity is None or status.get("phase") != "Bound" else str(capacity),
         storage_class=spec.get("storageClassName"),
+        volume=str(spec.get("volumeName") or ""),
         leaving=bool(meta.get("deletionTimestamp")),
         pending_ms=_pending_ms(status),
         is_left=LEFT_LABEL in meta.get("labels", {}),
