@@ -303,7 +303,7 @@ def plan_of(scaling: Json) -> Sequence[str]:
 
 
 async def give(
-    world: RemovingWorld, bookie: str, *, by: str, kind: OrderKind = OrderKind.REMOVE
+    world: World, bookie: str, *, by: str, kind: OrderKind = OrderKind.REMOVE
 ) -> None:
     """Let a person give an order about a bookie."""
     async with cluster_of(world) as cluster:
