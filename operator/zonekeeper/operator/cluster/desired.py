@@ -13,8 +13,9 @@ from typing import Final
 
 from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
-from zonekeeper.operator.cluster import security_rules, sizing, store_access
-from zonekeeper.operator.cluster.choices import LostVolume, OnDelete, OnScaleDown, PodUser
+from zonekeeper.operator.cluster import heal_rules, security_rules, sizing, store_access
+from zonekeeper.operator.cluster.choices import OnDelete, OnScaleDown, PodUser
+from zonekeeper.operator.cluster.heal_rules import HealRules
 from zonekeeper.operator.cluster.security_rules import NetworkRules, TlsRules
 from zonekeeper.operator.cluster.store_access import StoreAccess
 from zonekeeper.operator.kubernetes.api import Json
@@ -32,7 +33,6 @@ DEFAULT_ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 BOOKIES_PER_ZONE_MAX: Final = 1_000
 REPAIRERS_PER_ZONE_MAX: Final = 10
-HEALED_AT_ONCE_MAX: Final = 10
 CLUSTER_NAME_MAX: Final = 30
 #: A pod has a label ``<cluster>-<zone>-<hash of 10 characters>``, of at most 63 characters.
 SET_NAME_MAX: Final = 52
@@ -53,8 +53,7 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
     "autoReplication.perZone": fields.Whole(0, REPAIRERS_PER_ZONE_MAX),
     "bookiesPerZone": fields.Whole(1, BOOKIES_PER_ZONE_MAX),
     "drains.paused": fields.Flag(),
-    "heal.atOnce": fields.Whole(1, HEALED_AT_ONCE_MAX),
-    "heal.lostVolume": fields.OneOf(LostVolume),
+    **heal_rules.FIELDS,
     "image": images.IMAGE,
     **store_access.FIELDS,
     "metadata.uri": fields.Text(
@@ -82,8 +81,7 @@ DEFAULTS: Final[Mapping[str, int | str]] = {
     "autoReplication.perZone": 1,
     "bookiesPerZone": 3,
     "drains.paused": False,
-    "heal.atOnce": 1,
-    "heal.lostVolume": LostVolume.TELL.value,
+    **heal_rules.DEFAULTS,
     "onDelete": OnDelete.RETAIN.value,
     "paused": False,
     "podUser": PodUser.FIXED.value,
@@ -118,15 +116,6 @@ class UpdateRules:
     deadline_ms: int
     #: No step begins.
     paused: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealRules:
-    """What the operator mends by itself."""
-
-    lost_volume: LostVolume
-    #: So many bookies at a time.
-    at_once: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +231,7 @@ def read(resource: Json) -> Desired | RefusedResource:
     resources = amounts.read(spec.get("resources") or {}, "spec.resources", problems)
     repair_resources = _repair_resources(spec, problems)
     journal = _journal(spec, values, problems)
+    problems += heal_rules.problems(values)
     newer = tuple(_rules_of_later(zones, values))
     if not _is_built(resource):
         problems += newer
@@ -283,7 +273,7 @@ def read(resource: Json) -> Desired | RefusedResource:
         resources=resources,
         config=chosen,
         update=_update(values),
-        heal=_heal(values),
+        heal=heal_rules.read(values),
         policy=replace(policy, owner=owner(resource)),
         store=store,
         tls=tls,
@@ -325,12 +315,6 @@ def _update(values: Mapping[str, object]) -> UpdateRules:
     assert isinstance(deadline_ms, int), "every plain field was read"
     paused = values["update.paused"] is True
     return UpdateRules(bake_ms=bake_ms, deadline_ms=deadline_ms, paused=paused)
-
-
-def _heal(values: Mapping[str, object]) -> HealRules:
-    at_once = values["heal.atOnce"]
-    assert isinstance(at_once, int), "every plain field was read"
-    return HealRules(lost_volume=LostVolume(str(values["heal.lostVolume"])), at_once=at_once)
 
 
 def _example(kind: fields.Kind) -> str:

@@ -10,7 +10,7 @@ whether they hold something.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
-from zonekeeper.operator.cluster import desired, store_access
+from zonekeeper.operator.cluster import desired, heal_rules, store_access
 from zonekeeper.operator.definition import crd_rules, status_schema
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.operator.shapes import (
@@ -39,11 +39,7 @@ _DESCRIPTIONS: Final = {
     "lowered, the bookies that go are emptied first, one at a time.",
     "image": "The image of bookies and autorecovery, with a tag or a digest. Without it an upgrade "
     "of the operator rolls the cluster.",
-    "heal": "What the operator mends by itself.",
-    "heal.atOnce": "At most so many bookies are healed at a time.",
-    "heal.lostVolume": "Of a bookie whose volume is lost: Tell says so, with the ways out; Recover "
-    "has its copies made elsewhere by autorecovery, and then starts a new bookie in its place; "
-    "Refill gives it the empty disk, and it gets its copies back there.",
+    **heal_rules.DESCRIPTIONS,
     "metadata": "The metadata store of the cluster.",
     **store_access.DESCRIPTIONS,
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
@@ -80,6 +76,7 @@ _DESCRIPTIONS: Final = {
 }
 #: What is so if a field of ``spec`` is left out and the schema has no default; others are required.
 _OTHERWISE: Final = {
+    **heal_rules.OTHERWISE,
     **store_access.OTHERWISE,
     "image": "the operator's own image",
     "storage.className": "the default class of the Kubernetes cluster",
@@ -89,6 +86,8 @@ _OTHERWISE: Final = {
 }
 #: The longest texts of plain fields, where that is not the usual limit.
 _LONGEST: Final = {
+    **dict.fromkeys(("heal.grow.at", "heal.grow.by"), 4),
+    "heal.grow.max": 16,
     "image": images.IMAGE_MAX,
     "metadata.identities": store_access.IDENTITIES_CHARACTERS_MAX,
     "storage.size": 16,

@@ -11,7 +11,7 @@ the part that it is about and not at the top.
 
 from typing import Final
 
-from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.cluster import desired, heal_rules
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.shapes import images, volumes
 from zonekeeper.placement.policy import rules
@@ -141,6 +141,7 @@ def of_spec() -> list[Json]:
     least = _value("placement.minZones", _DEFAULTS.placement.min_zones)
     strict = _value("placement.strict", str(_DEFAULTS.placement.strict).lower())
     bookies, zones = "self.bookiesPerZone * size(self.zones)", "size(self.zones)"
+    most, size = "self.heal.grow.max", "self.storage.size"
     return [
         _rule(
             ".policy.quorums.ack",
@@ -188,6 +189,12 @@ def of_spec() -> list[Json]:
                 *("self.bookiesPerZone", ensemble, zones, bookies),
                 f"({ensemble} + {zones} - 1) / {zones}",
             ),
+        ),
+        _rule(
+            ".heal.grow.max",
+            f"!has(self.heal) || !has(self.heal.grow) || !has({most}) || !isQuantity({most}) || "
+            f"!isQuantity({size}) || {_larger(most, size)}",
+            (f"%s: {heal_rules.MOST_RULE} (%s); {heal_rules.MOST_FIX}", most, size),
         ),
     ]
 

@@ -233,25 +233,8 @@ def not_growable(wanted: Desired, kept: Desired | None, observed: Observed) -> I
         short = ownership.claims_below(observed, name, volume.size)
         for known in sorted({observed.claims[one].storage_class or "" for one in short}):
             named = [one for one in short if (observed.claims[one].storage_class or "") == known]
-            if (why := _not_growable(known, observed)) is not None:
+            if (why := volumes.growth_stop(known, observed.growable)) is not None:
                 yield f"{where}: {why}: {naming.some(named)}; set it to {before[name].size}"
-
-
-def _not_growable(storage_class: str, observed: Observed) -> str | None:
-    if not storage_class:
-        return "volumes without a storage class cannot grow"
-    may = observed.growable.get(storage_class)
-    if may is None:
-        return (
-            f"whether volumes of storage class {storage_class} may grow was not read: give the "
-            "operator's role the rights of this release (manifests/operator/rbac.yaml)"
-        )
-    if may:
-        return None
-    return (
-        f"storage class {storage_class} does not let its volumes grow (allowVolumeExpansion), "
-        "or is gone"
-    )
 
 
 def _older(wanted: Desired, observed: Observed) -> Iterator[str]:

@@ -55,6 +55,27 @@ def is_same(one: Volume, other: Volume) -> bool:
     return same_size and one.storage_class == other.storage_class
 
 
+def growth_stop(storage_class: str | None, growable: Mapping[str, bool | None]) -> str | None:
+    """Say why the volumes of a class do not grow; None: they may.
+
+    ``growable``: what was read of classes; None: a class may not be read.
+    """
+    if not storage_class:
+        return "volumes without a storage class cannot grow"
+    may = growable.get(storage_class)
+    if may is None:
+        return (
+            f"whether volumes of storage class {storage_class} may grow was not read: give the "
+            "operator's role the rights of this release (manifests/operator/rbac.yaml)"
+        )
+    if may:
+        return None
+    return (
+        f"storage class {storage_class} does not let its volumes grow (allowVolumeExpansion), "
+        "or is gone"
+    )
+
+
 def problems(sizes: Mapping[str, object], journal_size: object) -> Iterator[Problem]:
     """Find volumes that are too small; None: there is none, or its size cannot be read."""
     whole = WHOLE_MIB_MIN if journal_size is None else PART_MIB_MIN
