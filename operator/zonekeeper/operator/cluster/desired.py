@@ -135,8 +135,8 @@ class Desired:
     #: Do the bookies serve the socket lane, too? One of an older release does not know the variable
     #: that says so, and serves gRPC alone.
     socket_lane: bool
-    storage_size: str
-    storage_class: str | None
+    #: Each bookie's volume.
+    volume: Volume
     #: What is made from now on has another class or size than the volumes that stand.
     new_volume: Volume
     #: Does the volume of a bookie that was removed stay?
@@ -221,7 +221,7 @@ def read(resource: Json) -> Desired | RefusedResource:
     zones = _zones(spec, problems)
     policy = _policy(spec, zones, problems)
     chosen = config.read(spec.get("config"), "spec.config", problems)
-    problems += forbidden.problems(spec)
+    problems += [*forbidden.problems(spec), *heal_rules.problems(values)]
     tls, network = security_rules.read(spec, resource, problems)
     problems += security_rules.held_by_nobody(chosen, tls)
     store = store_access.read(values, problems)
@@ -231,7 +231,6 @@ def read(resource: Json) -> Desired | RefusedResource:
     resources = amounts.read(spec.get("resources") or {}, "spec.resources", problems)
     repair_resources = _repair_resources(spec, problems)
     journal = _journal(spec, values, problems)
-    problems += heal_rules.problems(values)
     newer = tuple(_rules_of_later(zones, values))
     if not _is_built(resource):
         problems += newer
@@ -263,8 +262,7 @@ def read(resource: Json) -> Desired | RefusedResource:
         image=str(values["image"]),
         pod_user=PodUser(str(values["podUser"])),
         socket_lane=values["socketLane"] is True,
-        storage_size=volume.size,
-        storage_class=volume.storage_class,
+        volume=volume,
         new_volume=_new_volume(volume, values),
         on_scale_down=OnScaleDown(str(values["storage.onScaleDown"])),
         scale_down_paused=values["scaleDown.paused"] is True,

@@ -16,6 +16,7 @@ volumes: ``onDelete`` says whether they go.
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Final
 
 from zonekeeper.operator.cluster import (
@@ -323,9 +324,9 @@ def volumes(desired: Desired) -> dict[str, Volume]:
 
     A volume that stands may be one of the new ones. So none grows while those are smaller.
     """
-    size, new = desired.storage_size, desired.new_volume.size
+    size, new = desired.volume.size, desired.new_volume.size
     least = new if quantities.is_larger(size, new) else size
-    return _with_journal(desired, Volume(size=least, storage_class=desired.storage_class))
+    return _with_journal(desired, replace(desired.volume, size=least))
 
 
 def new_volumes(desired: Desired) -> dict[str, Volume]:

@@ -171,8 +171,7 @@ def _volumes(wanted: Desired, kept: Desired, observed: Observed) -> Iterator[str
     What was said of new volumes may be said of all of them, once each bookie has such a one.
     """
     where = _VOLUME_FIELDS[owned_objects.VOLUME]
-    standing, new = (one for one in (_data(kept), kept.new_volume))
-    now = _data(wanted)
+    standing, new, now = kept.volume, kept.new_volume, wanted.volume
     if quantities.is_larger(standing.size, now.size):
         if quantities.is_larger(new.size, now.size):
             yield f"{where}.size: {_shrinks(now, standing)}; {volumes.OTHER_VOLUMES}"
@@ -198,10 +197,6 @@ def _journals(now: Volume, before: Volume) -> Iterator[str]:
         yield f"{where}.size: {_shrinks(now, before)}"
     if now.storage_class != before.storage_class:
         yield f"{where}.className: {_other_class(now, before)}"
-
-
-def _data(wanted: Desired) -> Volume:
-    return Volume(size=wanted.storage_size, storage_class=wanted.storage_class)
 
 
 def _is_below(claim: VolumeClaim, before: Volume) -> bool:

@@ -48,7 +48,7 @@ async def lost_nodes_of(kubernetes: Kubernetes, seen: Observed) -> tuple[LostNod
     """Find bookies whose local volumes have lost their nodes; without the rights, none is found."""
     found = []
     try:
-        for one in lost_nodes.suspects(seen):
+        for one in lost_nodes.unplaced(seen):
             volume = await kubernetes.get(PERSISTENT_VOLUMES, "", one.claim.volume)
             on = lost_nodes.hosts(volume)
             there = [

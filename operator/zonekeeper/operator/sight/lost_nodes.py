@@ -24,19 +24,19 @@ LOOKED_AT_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspect:
+class UnplacedBookie:
     """A bookie whose pod fits on no node, and that has a volume."""
 
     pod: Pod
     claim: VolumeClaim
 
 
-def suspects(observed: Observed) -> list[Suspect]:
+def unplaced(observed: Observed) -> list[UnplacedBookie]:
     """Give the bookies whose volumes are to be looked at; none: nothing is read."""
-    return list(_suspects(observed))[:LOOKED_AT_MAX]
+    return list(_unplaced(observed))[:LOOKED_AT_MAX]
 
 
-def _suspects(observed: Observed) -> Iterator[Suspect]:
+def _unplaced(observed: Observed) -> Iterator[UnplacedBookie]:
     for pod in sorted(observed.pods, key=lambda one: one.name):
         claim = observed.claims.get(owned_objects.claim_name(pod.name))
         if (
@@ -51,7 +51,7 @@ def _suspects(observed: Observed) -> Iterator[Suspect]:
             and claim.instance is not None
             and claim.instance == observed.instance
         ):
-            yield Suspect(pod=pod, claim=claim)
+            yield UnplacedBookie(pod=pod, claim=claim)
 
 
 def hosts(volume: Json | None) -> tuple[str, ...]:
@@ -71,12 +71,12 @@ def hosts(volume: Json | None) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def lost(suspect: Suspect, on: tuple[str, ...]) -> LostNode:
+def lost(bookie: UnplacedBookie, on: tuple[str, ...]) -> LostNode:
     """Give the loss; the caller has seen that no node is one of these hosts."""
     return LostNode(
-        bookie=suspect.pod.name,
-        zone=suspect.pod.zone,
-        pod=suspect.pod.uid,
-        claim=suspect.claim.uid,
+        bookie=bookie.pod.name,
+        zone=bookie.pod.zone,
+        pod=bookie.pod.uid,
+        claim=bookie.claim.uid,
         host=", ".join(on),
     )
