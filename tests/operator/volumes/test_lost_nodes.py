@@ -4,6 +4,7 @@ import pytest
 
 from tests.operator import resources
 from tests.operator.resources import SPACE
+from tests.operator.roll.rolling_world import cluster_of
 from tests.operator.volumes.absence_world import LOST, PENDING, AbsenceWorld, on_host
 from tests.operator.volumes.test_growth import refusing
 from tests.operator.volumes.test_lost_volumes import CookieWatch
@@ -18,6 +19,7 @@ from zonekeeper.operator.kubernetes.api import (
     ObjectKind,
 )
 from zonekeeper.operator.sight import lost_nodes
+from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.units import HOUR_MS, MINUTE_MS
 from zonekeeper.placement.zones.bookie_orders import OrderKind
 
@@ -320,6 +322,27 @@ async def test_a_bookie_that_is_registered_runs_somewhere_and_is_left_alone() ->
     await world.pass_minutes(LONG)
     assert await world.claim_uid(LOST) == claim
     assert await world.noted() == []
+
+
+async def test_what_is_seen_at_the_last_moment_counts() -> None:
+    """The count is full, and the hold ends: the bookie is registered, or has another claim."""
+    for is_registered in (True, False):
+        world = await built(REFILL)
+        await world.hold("b")
+        await world.lose_node(LOST)
+        await world.pass_minutes(LONG)
+        if is_registered:
+            async with cluster_of(world) as cluster:
+                await cluster.store.create(cluster.root.writable(BookieId(LOST)), b"")
+        else:
+            found = world.kubernetes.peek(CLAIMS, SPACE, f"data-{LOST}")
+            assert found is not None
+            found["metadata"]["uid"] = "another"
+            world.kubernetes.put(CLAIMS, found)
+        claim = await world.claim_uid(LOST)
+        await world.release("b")
+        await world.pass_minutes(5)
+        assert await world.claim_uid(LOST) == claim
 
 
 @pytest.mark.parametrize(

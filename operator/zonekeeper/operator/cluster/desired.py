@@ -227,11 +227,10 @@ def read(resource: Json) -> Desired | RefusedResource:
     resources = amounts.read(spec.get("resources") or {}, "spec.resources", problems)
     repair_resources = _repair_resources(spec, problems)
     journal = _journal(spec, values, problems)
-    problems += heal_rules.problems(values)
     newer = tuple(_rules_of_later(zones, values))
     if not _is_built(resource):
         problems += newer
-    problems += _name_problems(resource, zones)
+    problems += [*_name_problems(resource, zones), *heal_rules.problems(values)]
     reasons = [str(problem) for problem in problems]
     if policy is None:
         return RefusedResource(tuple(reasons))
