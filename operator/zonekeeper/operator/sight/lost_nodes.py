@@ -24,34 +24,36 @@ LOOKED_AT_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspect:
+class UnplacedBookie:
     """A bookie whose pod fits on no node, and that has a volume."""
 
     pod: Pod
     claim: VolumeClaim
 
 
-def suspects(observed: Observed) -> list[Suspect]:
-    """Give the bookies whose volumes are to be looked at; none: nothing is read."""
+def suspects(observed: Observed) -> list[UnplacedBookie]:
+    """Give the bookies whose volumes are to be looked at; none: nothing is read.
+
+    A pod that leaves has no trouble. A claim that leaves already is given: where an operator ended
+    between the deletions of a claim and its pod, the pod goes, too.
+    """
     return list(_suspects(observed))[:LOOKED_AT_MAX]
 
 
-def _suspects(observed: Observed) -> Iterator[Suspect]:
+def _suspects(observed: Observed) -> Iterator[UnplacedBookie]:
     for pod in sorted(observed.pods, key=lambda one: one.name):
         claim = observed.claims.get(owned_objects.claim_name(pod.name))
         if (
             pod.node is None
-            and not pod.leaving
             and pod.trouble is not None
             and pod.trouble.kind is TroubleKind.UNSCHEDULABLE
             and claim is not None
             and claim.volume
             and claim.is_bound
-            and not claim.leaving
             and claim.instance is not None
             and claim.instance == observed.instance
         ):
-            yield Suspect(pod=pod, claim=claim)
+            yield UnplacedBookie(pod=pod, claim=claim)
 
 
 def hosts(volume: Json | None) -> tuple[str, ...]:
@@ -71,7 +73,7 @@ def hosts(volume: Json | None) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def lost(suspect: Suspect, on: tuple[str, ...]) -> LostNode:
+def lost(suspect: UnplacedBookie, on: tuple[str, ...]) -> LostNode:
     """Give the loss; the caller has seen that no node is one of these hosts."""
     return LostNode(
         bookie=suspect.pod.name,
