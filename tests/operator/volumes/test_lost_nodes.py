@@ -4,6 +4,9 @@ import pytest
 
 from tests.operator import resources
 from tests.operator.resources import SPACE
+from tests.operator.roll.rolling_world import cluster_of
+from tests.operator.scaling import removing_world
+from tests.operator.volumes import test_replacing
 from tests.operator.volumes.absence_world import LOST, PENDING, AbsenceWorld, on_host
 from tests.operator.volumes.test_growth import refusing
 from tests.operator.volumes.test_lost_volumes import CookieWatch
@@ -13,11 +16,13 @@ from zonekeeper.operator.kubernetes.api import (
     NODES,
     PERSISTENT_VOLUMES,
     PODS,
+    REFILLS_LABEL,
     Json,
     NotPermittedError,
     ObjectKind,
 )
 from zonekeeper.operator.sight import lost_nodes
+from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.placement.base.units import HOUR_MS, MINUTE_MS
 from zonekeeper.placement.zones.bookie_orders import OrderKind
 
@@ -227,8 +232,9 @@ async def test_only_so_many_bookies_are_healed_at_a_time_also_in_between() -> No
 
     for _ in range(LONG):
         world.now_ms += MINUTE_MS
-        await world.turn()
-        await look()
+        for _ in range(2):  # no pod has come in between
+            await world.turn()
+            await look()
         await world.controllers()
     await world.settle(after_turn=look)
     assert [one["bookie"] for one in await world.noted() if one.get("givenUp")] == [OTHER]
@@ -246,6 +252,50 @@ async def test_a_way_that_is_changed_after_the_claim_has_gone_still_heals_the_bo
     await world.change(heal=RECOVER)
     await world.settle()
     assert LOST not in await world.named()
+    await is_well(world)
+
+
+async def test_a_zone_that_is_held_after_the_claim_has_gone_waits_with_the_rest() -> None:
+    world = await built(REFILL)
+    await world.lose_node(LOST)
+    await until_given_up(world)
+    await world.hold("b")
+    await world.settle()
+    pods = await world.kubernetes.list(PODS, SPACE, labels=f"{REFILLS_LABEL}=log")
+    assert pods == []
+    assert "nothing is done about it now: zone b" in await world.message("VolumesReady")
+
+    await world.release("b")
+    await world.settle()
+    await is_well(world)
+
+
+async def test_a_bookie_without_a_cookie_waits_for_the_end_of_the_order_about_it() -> None:
+    world = await built(RECOVER)
+    claim = await world.claim_uid(LOST)
+    world.is_repaired = False
+    await removing_world.give(world, LOST, by="ann")
+    await world.lose_node(LOST)
+    await world.forget(LOST)
+    await world.pass_minutes(LONG)
+    assert await world.claim_uid(LOST) == claim
+
+
+async def test_a_bookie_that_gets_another_volume_whose_node_goes_gets_one_more() -> None:
+    world = await built({"after": "10m"})
+    first = await world.claim_uid(LOST)
+    test_replacing.name(world, LOST)
+    for _ in range(60):
+        await world.turn()
+        await world.controllers()
+        second = await world.claim_uid(LOST)
+        if second not in (None, first):
+            break
+    await world.lose_node(LOST)
+    await world.pass_minutes(LONG)
+    await world.settle()
+    assert await world.claim_uid(LOST) not in (None, first, second)
+    assert (await test_replacing.noted(world))["phase"] == "Done"
     await is_well(world)
 
 
@@ -320,6 +370,27 @@ async def test_a_bookie_that_is_registered_runs_somewhere_and_is_left_alone() ->
     await world.pass_minutes(LONG)
     assert await world.claim_uid(LOST) == claim
     assert await world.noted() == []
+
+
+async def test_what_is_seen_at_the_last_moment_counts() -> None:
+    """The count is full, and the hold ends: the bookie is registered, or has another claim."""
+    for is_registered in (True, False):
+        world = await built(REFILL)
+        await world.hold("b")
+        await world.lose_node(LOST)
+        await world.pass_minutes(LONG)
+        if is_registered:
+            async with cluster_of(world) as cluster:
+                await cluster.store.create(cluster.root.writable(BookieId(LOST)), b"")
+        else:
+            found = world.kubernetes.peek(CLAIMS, SPACE, f"data-{LOST}")
+            assert found is not None
+            found["metadata"]["uid"] = "another"
+            world.kubernetes.put(CLAIMS, found)
+        claim = await world.claim_uid(LOST)
+        await world.release("b")
+        await world.pass_minutes(5)
+        assert await world.claim_uid(LOST) == claim
 
 
 @pytest.mark.parametrize(

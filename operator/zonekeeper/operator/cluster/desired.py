@@ -234,7 +234,7 @@ def read(resource: Json) -> Desired | RefusedResource:
     newer = tuple(_rules_of_later(zones, values))
     if not _is_built(resource):
         problems += newer
-    problems += _name_problems(resource, zones)
+    problems += [*_name_problems(resource, zones), *heal_rules.problems(values)]
     reasons = [str(problem) for problem in problems]
     if policy is None:
         return RefusedResource(tuple(reasons))

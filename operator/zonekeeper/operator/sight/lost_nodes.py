@@ -32,7 +32,11 @@ class UnplacedBookie:
 
 
 def unplaced(observed: Observed) -> list[UnplacedBookie]:
-    """Give the bookies whose volumes are to be looked at; none: nothing is read."""
+    """Give the bookies whose volumes are to be looked at; none: nothing is read.
+
+    A pod that leaves has no trouble. A claim that leaves already is given: where an operator ended
+    between the deletions of a claim and its pod, the pod goes, too.
+    """
     return list(_unplaced(observed))[:LOOKED_AT_MAX]
 
 
@@ -41,13 +45,11 @@ def _unplaced(observed: Observed) -> Iterator[UnplacedBookie]:
         claim = observed.claims.get(owned_objects.claim_name(pod.name))
         if (
             pod.node is None
-            and not pod.leaving
             and pod.trouble is not None
             and pod.trouble.kind is TroubleKind.UNSCHEDULABLE
             and claim is not None
             and claim.volume
             and claim.is_bound
-            and not claim.leaving
             and claim.instance is not None
             and claim.instance == observed.instance
         ):

@@ -137,13 +137,13 @@ class _Healing:
         yield from self._back()
         yield from self._refilled()
         pods = {pod.name for pod in self._observed.refilling}
-        yield from self._given(
+        anew = [
             one
             for one in self._lost
-            if one.bookie == self._anew
-            and not one.claim
-            and refill_pod.name_of(one.bookie) not in pods
-        )
+            if one.bookie == self._anew and refill_pod.name_of(one.bookie) not in pods
+        ]
+        yield from _emptied(one for one in anew if one.claim)
+        yield from self._given(one for one in anew if not one.claim)
         if self._wanted.journal is not None:
             return
         match self._wanted.heal.lost_volume:
