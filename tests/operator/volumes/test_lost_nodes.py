@@ -283,7 +283,7 @@ async def test_a_bookie_without_a_cookie_waits_for_the_end_of_the_order_about_it
 
 async def test_a_bookie_that_gets_another_volume_whose_node_goes_gets_one_more() -> None:
     world = await built({"after": "10m"})
-    first = await world.claim_uid(LOST)
+    first = second = await world.claim_uid(LOST)
     test_replacing.name(world, LOST)
     for _ in range(60):
         await world.turn()
@@ -291,6 +291,7 @@ async def test_a_bookie_that_gets_another_volume_whose_node_goes_gets_one_more()
         second = await world.claim_uid(LOST)
         if second not in (None, first):
             break
+    assert second not in (None, first)
     await world.lose_node(LOST)
     await world.pass_minutes(LONG)
     await world.settle()
