@@ -22,8 +22,8 @@ from zonekeeper.wire.host.access import Access
 from zonekeeper.wire.running import looking, page_identity, process_figures, seam
 from zonekeeper.wire.running.looking import Page, Pages
 from zonekeeper.wire.running.page_identity import ProcessIdentity, ProcessKind
+from zonekeeper.wire.socket.accepting import SocketFigures
 from zonekeeper.wire.socket.connection import EndCause
-from zonekeeper.wire.socket.socket_server import SocketFigures
 
 
 @dataclass(slots=True)

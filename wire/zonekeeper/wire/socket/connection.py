@@ -54,6 +54,7 @@ class EndCause(enum.Enum):
     TAKES_NOTHING = "takes-nothing"
     SILENT = "silent"
     TOO_MANY = "too-many"
+    CROWDED_OUT = "crowded-out"
     STOPPING = "stopping"
 
 
