@@ -212,6 +212,11 @@ def _of_socket(figures: SocketFigures) -> list[Family]:
         single(
             "zonekeeper_bookie_socket_connections", figures.now, "Connections of the socket lane."
         ),
+        single(
+            "zonekeeper_bookie_socket_connections_unfinished",
+            figures.unfinished,
+            "Connections of the socket lane whose peers have not shaken hands.",
+        ),
         labelled(
             "zonekeeper_bookie_socket_connections_ended_total",
             "cause",

@@ -14,6 +14,7 @@ The hello is looked at and stays in the kernel, for TLS to read it.
 
 import asyncio
 import logging
+import select
 import socket
 from collections import Counter
 from dataclasses import dataclass, field
@@ -116,12 +117,16 @@ class Accepting:
         self._patience: asyncio.TimerHandle | None = None
         self._beginning: asyncio.Handle | None = None
         self._paused: asyncio.TimerHandle | None = None
+        self._has_stopped = False
         self._crowded_out = 0
         self._told_s: float | None = None
         self._loop.add_reader(listener, self._accept)
 
     def stop(self) -> None:
         """Take no more connections, and end those whose peers have not shaken hands."""
+        if self._has_stopped:
+            return
+        self._has_stopped = True
         self._loop.remove_reader(self._listener)
         for timer in (self._patience, self._beginning, self._paused):
             if timer is not None:
@@ -135,8 +140,14 @@ class Accepting:
 
     def finished(self, one: Unfinished, *, succeeded: bool) -> None:
         """Note that a peer has shaken hands, or that its connection is over."""
-        self._begun.pop(one, None)
+        if one not in self._begun:
+            return
+        del self._begun[one]
         self._leave(one, succeeded=succeeded)
+        if self._beginning is not None:  # there may be a turn earlier now
+            self._beginning.cancel()
+            self._beginning = None
+            self._begin_soon()
 
     # ── taking connections ──
 
@@ -227,9 +238,12 @@ class Accepting:
     def _look_later(self, one: Unfinished) -> None:
         """Look again after a time: the kernel has woken this process too early.
 
-        It does so where it does not know the option, and if the peer has ended its side.
+        It does so for the end of a connection, and where it does not know the option.
         """
         self._loop.remove_reader(one.sock)
+        if _has_ended(one.sock):
+            self._fail(one, "the peer has gone")
+            return
         one.timer = self._loop.call_later(one.look_again_s, self._look, one)
         one.look_again_s *= 2
 
@@ -298,6 +312,16 @@ def _hello_bytes(first: bytes) -> int | None:
         return None
     size_bytes = int.from_bytes(first[3:_RECORD_HEAD_BYTES], "big")
     return _RECORD_HEAD_BYTES + size_bytes if 0 < size_bytes <= _RECORD_BYTES_MAX else None
+
+
+def _has_ended(sock: socket.socket) -> bool:
+    """Has the peer ended its side, or broken the connection? Unread bytes hide that from reads.
+
+    Only Linux tells of the first; elsewhere patience ends such a connection.
+    """
+    poll = select.poll()
+    poll.register(sock, getattr(select, "POLLRDHUP", 0))
+    return bool(poll.poll(0))
 
 
 def _wake_at(sock: socket.socket, size_bytes: int) -> None:
