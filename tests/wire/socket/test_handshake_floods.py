@@ -4,8 +4,11 @@ No handshake here is ended by patience unless a test says so: patience is longer
 """
 
 import asyncio
+import contextlib
 import dataclasses
+import os
 import random
+import resource
 import socket
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -382,3 +385,39 @@ async def test_a_client_without_a_certificate_gives_back_its_place(
         await until(lambda: not server.figures.now)
         assert server.figures.ended == {EndCause.HANDSHAKE: 1}
         assert not server.figures.unfinished
+
+
+async def test_the_time_before_a_handshake_counts_for_its_patience(
+    bookie_files: TlsFiles, client_files: TlsFiles
+) -> None:
+    async with serving(bookie_files, limited()) as server:
+        await server.stop(0)  # nothing else comes
+        ours, theirs = socket.socketpair()
+        long_ago_s = asyncio.get_running_loop().time() - 2 * FOR_EVER_MS / 1_000
+        with theirs:
+            ours.setblocking(False)
+            server.begin(Unfinished(ours, (HERE, 1), long_ago_s))
+            await failed(server, 1)
+
+
+async def test_a_process_without_descriptors_takes_connections_again_once_it_has_some(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with serving(None, limited()) as server:
+        peer = socket.socket()
+        peer.setblocking(False)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (peer.fileno() + 1, hard))
+        try:
+            with contextlib.ExitStack() as held:
+                with contextlib.suppress(OSError):
+                    while True:
+                        held.callback(os.close, os.dup(peer.fileno()))
+                await asyncio.get_running_loop().sock_connect(peer, (HERE, server.port))
+                await until(lambda: "cannot take a connection" in caplog.text)
+                assert not server.figures.now
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        await taken(server, 1)
+        peer.close()
+        await until(lambda: not server.figures.now)
