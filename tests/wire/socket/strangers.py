@@ -13,7 +13,9 @@ import pytest
 from tests.support.raw_sockets import LIMIT_S, until
 from tests.wire.link.reference_bookie import Disk, ReferenceBookie
 from tests.wire.link.worlds import BOOKIE, PATIENT
+from zonekeeper.wire.formats import socket_framing, socket_messages
 from zonekeeper.wire.formats.addresses import Address
+from zonekeeper.wire.formats.socket_messages import ClientGreeting, ConnectionKind
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.socket import socket_link
@@ -115,6 +117,23 @@ class Stranger:
                 except ssl.SSLWantReadError:
                     self._heard.write(await self._loop.sock_recv(self._sock, 1 << 14))
         self.send(self._says.read())
+
+    async def greet(self) -> None:
+        """Greet as a client does, and wait for the answer; after ``finish``."""
+        greeting = ClientGreeting(bookie=BOOKIE, kind=ConnectionKind.CALLS, speaks=None)
+        said = socket_messages.build_client_greeting(greeting)
+        self._tls.write(socket_framing.headed(said))
+        self.send(self._says.read())
+        async with asyncio.timeout(LIMIT_S):
+            while not self._read():
+                self._heard.write(await self._loop.sock_recv(self._sock, 1 << 14))
+
+    def _read(self) -> bytes:
+        """Give what has come, without TLS; nothing, if that is no whole record."""
+        try:
+            return self._tls.read()
+        except ssl.SSLWantReadError:
+            return b""
 
     async def heard_end(self) -> None:
         async with asyncio.timeout(LIMIT_S):
