@@ -298,9 +298,33 @@ async def test_a_turn_takes_few_connections_and_begins_one_handshake(
         async with asyncio.timeout(LIMIT_S):
             while len(begun) < len(crowd):
                 await asyncio.sleep(0)
-                assert server.figures.now - taken_before <= accepting.ACCEPTED_A_TURN
+                assert server.figures.now - taken_before <= accepting.HANDLED_A_TURN
                 assert len(begun) - begun_before <= 1
                 taken_before, begun_before = server.figures.now, len(begun)
+
+
+async def test_few_end_in_a_turn_of_those_that_are_out_of_patience_together(
+    bookie_files: TlsFiles, client_files: TlsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with (
+        serving(bookie_files, limited()) as server,
+        strangers(server, client_files) as make,
+    ):
+        for _ in range(50):
+            make()
+        await until(lambda: server.figures.unfinished == 50)
+        time = loop.time
+        monkeypatch.setattr(loop, "time", lambda: time() + 2 * FOR_EVER_MS / 1_000)
+        turns = 0
+        while server.figures.now:
+            before = server.figures.now
+            await asyncio.sleep(0)
+            assert before - server.figures.now <= accepting.HANDLED_A_TURN
+            turns += 1
+            assert turns < 10_000
+        assert server.figures.ended == {EndCause.HANDSHAKE: 50}
+        monkeypatch.undo()
 
 
 async def test_a_peer_without_tls_is_told_from_its_first_bytes(

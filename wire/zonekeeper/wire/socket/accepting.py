@@ -2,7 +2,8 @@
 
 Whatever strangers do here takes little of the event loop, because appends run in the same one:
 
-* A turn of the loop takes at most ``ACCEPTED_A_TURN`` connections, and begins one handshake.
+* A turn of the loop takes at most ``HANDLED_A_TURN`` connections, and begins one handshake. Those
+  that came together are out of patience together: no more of them end in a turn.
 * With TLS a handshake begins when the peer's whole hello is here. Until then a connection is a
   socket and an entry of a table. The kernel wakes this process for the whole hello, not for each of
   its bytes (``SO_RCVLOWAT``). A kernel that wakes it earlier is asked again after a time that
@@ -26,8 +27,8 @@ from zonekeeper.wire.running import listening
 from zonekeeper.wire.socket.connection import EndCause
 from zonekeeper.wire.socket.handshakes import HandshakeLimits, Handshakes
 
-#: Connections that are taken before anything else runs.
-ACCEPTED_A_TURN: Final = 8
+#: Connections that are taken, or are out of patience, before anything else runs.
+HANDLED_A_TURN: Final = 8
 #: The pause after a failure to take a connection, such as too many open files.
 _ACCEPT_PAUSE_S: Final = 0.1
 #: The time between two lines about connections that had to go.
@@ -152,7 +153,7 @@ class Accepting:
     # ── taking connections ──
 
     def _accept(self) -> None:
-        for _ in range(ACCEPTED_A_TURN):
+        for _ in range(HANDLED_A_TURN):
             try:
                 sock, sockname = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -257,7 +258,10 @@ class Accepting:
 
     def _out_of_patience(self) -> None:
         over_s = self._loop.time() - self._patience_ms / 1_000
-        while (oldest := next(iter(self._waiting), None)) and oldest.since_s <= over_s:
+        for _ in range(HANDLED_A_TURN):
+            oldest = next(iter(self._waiting), None)
+            if oldest is None or oldest.since_s > over_s:
+                break
             self._end(oldest, EndCause.HANDSHAKE, f"no handshake within {self._patience_ms} ms")
         self._wait_for_oldest()
 
