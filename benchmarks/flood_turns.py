@@ -39,6 +39,8 @@ from zonekeeper.wire.socket.socket_tls import SocketTls
 BOOKIE: Final = BookieId("bk-a-0")
 #: What a flood is like in its first seconds does not count.
 BEGIN_S: Final = 3
+#: A flood breaks off all at once, and that counts.
+ENDED_S: Final = 1
 
 
 class TimedSelector(selectors.DefaultSelector):
@@ -88,6 +90,7 @@ async def measured(way: BookieWay, flood: str, seconds: float, selector: TimedSe
                 await asyncio.sleep(seconds)
                 cpu_s = accounting.cpu_seconds() - cpu_s
                 wall_s = time.perf_counter() - wall_s
+            await asyncio.sleep(ENDED_S)
             turns_ms = [turn_s * 1_000 for turn_s in sorted(selector.turns_s)]
             p99_ms = turns_ms[int(0.99 * (len(turns_ms) - 1))]
             return (

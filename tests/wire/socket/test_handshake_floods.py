@@ -327,6 +327,43 @@ async def test_few_end_in_a_turn_of_those_that_are_out_of_patience_together(
         monkeypatch.undo()
 
 
+async def test_few_end_in_a_turn_of_those_that_break_off_together(
+    bookie_files: TlsFiles, client_files: TlsFiles
+) -> None:
+    async with (
+        serving(bookie_files, limited()) as server,
+        strangers(server, client_files) as make,
+    ):
+        crowd = [make() for _ in range(50)]
+        await until(lambda: server.figures.unfinished == 50)
+        for each in crowd:
+            each.reset()
+        async with asyncio.timeout(LIMIT_S):
+            while server.figures.now:
+                before = server.figures.now
+                await asyncio.sleep(0)
+                assert before - server.figures.now <= accepting.HANDLED_A_TURN
+        assert server.figures.ended == {EndCause.HANDSHAKE: 50}
+
+
+async def test_those_that_have_failed_and_go_for_others_end_once(
+    bookie_files: TlsFiles, client_files: TlsFiles
+) -> None:
+    async with (
+        serving(bookie_files, limited(waiting_max=20)) as server,
+        strangers(server, client_files) as make,
+    ):
+        crowd = [make() for _ in range(20)]
+        await until(lambda: server.figures.unfinished == 20)
+        for each in crowd:
+            each.reset()
+        for _ in range(20):
+            make()
+        await taken(server, 40)
+        await until(lambda: server.figures.now == 20)
+        assert server.figures.ended.total() == 20
+
+
 async def test_a_peer_without_tls_is_told_from_its_first_bytes(
     bookie_files: TlsFiles, caplog: pytest.LogCaptureFixture
 ) -> None:

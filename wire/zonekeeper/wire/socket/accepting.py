@@ -3,7 +3,8 @@
 Whatever strangers do here takes little of the event loop, because appends run in the same one:
 
 * A turn of the loop takes at most ``HANDLED_A_TURN`` connections, and begins one handshake. Those
-  that came together are out of patience together: no more of them end in a turn.
+  that came together are out of patience together, and all may break off at once: of them, too, no
+  more end in a turn.
 * With TLS a handshake begins when the peer's whole hello is here. Until then a connection is a
   socket and an entry of a table. The kernel wakes this process for the whole hello, not for each of
   its bytes (``SO_RCVLOWAT``). A kernel that wakes it earlier is asked again after a time that
@@ -17,7 +18,7 @@ import asyncio
 import logging
 import select
 import socket
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -27,7 +28,7 @@ from zonekeeper.wire.running import listening
 from zonekeeper.wire.socket.connection import EndCause
 from zonekeeper.wire.socket.handshakes import HandshakeLimits, Handshakes
 
-#: Connections that are taken, or are out of patience, before anything else runs.
+#: Connections that are taken, or end, before anything else runs.
 HANDLED_A_TURN: Final = 8
 #: The pause after a failure to take a connection, such as too many open files.
 _ACCEPT_PAUSE_S: Final = 0.1
@@ -115,6 +116,8 @@ class Accepting:
         #: Those that have not begun, the oldest first.
         self._waiting: dict[Unfinished, None] = {}
         self._begun: dict[Unfinished, None] = {}
+        #: Those of the waiting ones whose handshake has failed, and why.
+        self._failed: deque[tuple[Unfinished, str]] = deque()
         self._patience: asyncio.TimerHandle | None = None
         self._beginning: asyncio.Handle | None = None
         self._paused: asyncio.TimerHandle | None = None
@@ -266,7 +269,19 @@ class Accepting:
         self._wait_for_oldest()
 
     def _fail(self, one: Unfinished, why: str) -> None:
-        self._end(one, EndCause.HANDSHAKE, f"the handshake failed: {why}")
+        """End a connection in a turn to come: thousands of peers may break off in this one."""
+        self._loop.remove_reader(one.sock)
+        if not self._failed:
+            self._loop.call_soon(self._end_failed)
+        self._failed.append((one, f"the handshake failed: {why}"))
+
+    def _end_failed(self) -> None:
+        for _ in range(min(HANDLED_A_TURN, len(self._failed))):
+            one, why = self._failed.popleft()
+            if one in self._waiting:  # it had not to go meanwhile
+                self._end(one, EndCause.HANDSHAKE, why)
+        if self._failed:
+            self._loop.call_soon(self._end_failed)
 
     def _end(self, one: Unfinished, cause: EndCause, why: object) -> None:
         """End a connection that has not begun."""
