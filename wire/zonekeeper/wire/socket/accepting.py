@@ -216,11 +216,8 @@ class Accepting:
         """Look how much of a hello is here."""
         try:
             first = one.sock.recv(_RECORD_HEAD_BYTES + _RECORD_BYTES_MAX, socket.MSG_PEEK)
-        except (BlockingIOError, InterruptedError):
+        except OSError:  # nothing is here, or the connection is broken
             first = None
-        except OSError as fault:
-            self._fail(one, str(fault))
-            return
         if first is None or 0 < len(first) < one.wanted_bytes:
             self._look_later(one)
         elif not first:
