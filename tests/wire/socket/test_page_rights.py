@@ -25,6 +25,7 @@ from tests.support.certificates import (
     place,
 )
 from tests.support.http_port import ask, get
+from tests.support.secured_pages import asked, page_files, showing
 from tests.wire.link.worlds import BOOKIE
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.formats import exposition
@@ -37,7 +38,9 @@ from zonekeeper.wire.identity.rights import Grant, Operation
 from zonekeeper.wire.running import audit_log, looking
 from zonekeeper.wire.running.audit_log import AuditLog
 from zonekeeper.wire.running.looking import Page
-from zonekeeper.wire.socket.page_rights import PageAsking, PageRights
+from zonekeeper.wire.running.page_asking import PageAsking
+from zonekeeper.wire.running.page_identity import ProcessKind
+from zonekeeper.wire.socket.page_rights import PageRights
 
 INSTANCE = "here"
 ALIVE, READY, METRICS, STATE = "/healthz", "/readyz", "/metrics", "/state"
@@ -57,31 +60,7 @@ class PagePort:
         self, path: str, files: TlsFiles | None = None, *, request: bytes = b""
     ) -> tuple[int, str]:
         """Ask for a page, with the certificate of these files or without one."""
-        return await asked(self.port, request or get(path), self._context(files))
-
-    def _context(self, files: TlsFiles | None) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=str(self.authority))
-        context.check_hostname = False
-        if files is not None:
-            context.load_cert_chain(files.certificate, files.key)
-        return context
-
-
-async def asked(port: int, request: bytes, context: ssl.SSLContext) -> tuple[int, str]:
-    """Ask as a client that knows TLS; raises ``OSError`` if the connection is ended."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
-    try:
-        writer.write(request)
-        answer = (await reader.read()).decode()
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-    if not answer:
-        raise ConnectionResetError("no answer")
-    head, _, body = answer.partition("\r\n\r\n")
-    assert f"Content-Length: {len(body)}" in head
-    return int(head.split(" ")[1]), body
+        return await asked(self.port, request or get(path), showing(files, self.authority))
 
 
 @contextlib.asynccontextmanager
@@ -391,26 +370,26 @@ def test_files_that_cannot_be_used_are_refused_at_the_start(bookie_files: TlsFil
 async def test_an_asker_compares_the_name_of_a_bookie_and_not_of_autorecovery(
     port: PagePort, authorities: Authorities
 ) -> None:
-    asking = PageAsking(of_role(authorities.ours, Role.MONITOR))
+    asking = PageAsking(page_files(of_role(authorities.ours, Role.MONITOR)))
 
-    async def reached(context: ssl.SSLContext, name: str | None) -> None:
+    async def reached(context: ssl.SSLContext, name: str) -> None:
         _, writer = await asyncio.open_connection(
-            "127.0.0.1", port.port, ssl=context, server_hostname=name or "any"
+            "127.0.0.1", port.port, ssl=context, server_hostname=name
         )
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
 
-    await reached(*asking.of_bookie(BookieId(BOOKIE)))
-    await reached(*asking.of_autorecovery())
+    await reached(*asking.of(ProcessKind.BOOKIE, BookieId(BOOKIE)))
+    await reached(*asking.of(ProcessKind.AUTORECOVERY, BookieId("auto-7")))
     with pytest.raises(ssl.SSLCertVerificationError, match="bk-another"):
-        await reached(*asking.of_bookie(BookieId("bk-another")))
+        await reached(*asking.of(ProcessKind.BOOKIE, BookieId("bk-another")))
 
 
 async def test_an_asker_believes_no_other_authority_and_no_certificate_for_clients_alone(
     authorities: Authorities, tmp_path: Path
 ) -> None:
-    asking = PageAsking(of_role(authorities.ours, Role.MONITOR))
+    asking = PageAsking(page_files(of_role(authorities.ours, Role.MONITOR)))
     only = Terms(usage=(ExtendedKeyUsageOID.CLIENT_AUTH,))
     pair = authorities.ours.sign("clients", name=BOOKIE, hosts=(BOOKIE,), terms=only)
     of_clients = TlsFiles(
@@ -419,8 +398,9 @@ async def test_an_asker_believes_no_other_authority_and_no_certificate_for_clien
     theirs = certified(Authority(tmp_path / "theirs"), BOOKIE, "their-bookie")
     for files in (of_clients, theirs):
         async with opened(files) as port:
-            for context, name in (asking.of_bookie(BookieId(BOOKIE)), asking.of_autorecovery()):
+            for kind in ProcessKind:
+                context, name = asking.of(kind, BookieId(BOOKIE))
                 with pytest.raises(ssl.SSLError):
                     await asyncio.open_connection(
-                        "127.0.0.1", port.port, ssl=context, server_hostname=name or "any"
+                        "127.0.0.1", port.port, ssl=context, server_hostname=name
                     )

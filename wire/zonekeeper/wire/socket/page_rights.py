@@ -15,8 +15,9 @@ from collections import Counter
 from http import HTTPStatus
 from typing import Final
 
-from zonekeeper.placement.base.ids import BookieId
+from zonekeeper.placement.base.settings import BadSettingError, GivenSettings, Setting
 from zonekeeper.wire.formats.exposition import Family, labelled, single
+from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import MadeFromFiles, TlsFiles
 from zonekeeper.wire.host.access import Access
 from zonekeeper.wire.host.name_map_file import NameMapFile
@@ -24,6 +25,7 @@ from zonekeeper.wire.identity import certificates
 from zonekeeper.wire.identity.callers import Enforcement
 from zonekeeper.wire.identity.principals import PeerNames
 from zonekeeper.wire.identity.rights import Operation
+from zonekeeper.wire.running import seam
 from zonekeeper.wire.running.audit_log import AuditLog
 from zonekeeper.wire.running.looking import ByCertificate, Page
 from zonekeeper.wire.socket import socket_tls
@@ -32,6 +34,41 @@ _NOT_YET: Final = Page(
     "this process does not know its cluster yet, and so not who may see its pages; try again\n",
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
+#: Every process whose pages may be by certificate has this setting.
+HTTP_TLS: Final = Setting(
+    name="http-tls",
+    variable=seam.HTTP_TLS,
+    shown_as="off|on",
+    default="off",
+    help="on: the port of --http speaks TLS with the three files of TLS; /metrics and /state are "
+    "shown to certificates of the roles admin and monitor, and /healthz and /readyz tell every "
+    "caller one word. off: whoever reaches the port sees all pages, in plain HTTP.",
+)
+
+
+def files_given(given: GivenSettings, files: TlsFiles | None) -> TlsFiles | None:
+    """Give the files for the pages; None: they are plain. ``files``: those of the process's TLS.
+
+    Raises ``BadSettingError``.
+    """
+    if not given.read(HTTP_TLS.name, _is_on):
+        return None
+    if files is None:
+        raise BadSettingError(
+            f"{given.source(HTTP_TLS.name)}: on needs {tls.FLAGS}, because the port shows a "
+            "certificate, and knows its callers by theirs"
+        )
+    return files
+
+
+def of_files(files: TlsFiles | None, audit: AuditLog) -> "PageRights | None":
+    """Give the rights of a process; None: its pages are plain. Raises ``OSError``."""
+    if files is None:
+        return None
+    try:
+        return PageRights(files, audit)
+    except (OSError, ValueError) as error:
+        raise OSError(f"{tls.FLAGS}: {error}") from error
 
 
 class PageRights:
@@ -102,30 +139,10 @@ class PageRights:
         self._failed += 1
 
 
-class PageAsking:
-    """What a caller of pages uses: its certificate, as the files are at each connection."""
-
-    def __init__(self, files: TlsFiles) -> None:
-        """Raises OSError or ValueError for unusable files."""
-        self._named = MadeFromFiles(files, _asking_a_name)
-        self._unnamed = MadeFromFiles(files, _asking)
-
-    def of_bookie(self, bookie: BookieId) -> tuple[ssl.SSLContext, str]:
-        """Give the context for a bookie's pages, and the name that its certificate must have."""
-        return _renewed(self._named), bookie
-
-    def of_autorecovery(self) -> tuple[ssl.SSLContext, None]:
-        """Give the context for the pages of autorecovery.
-
-        Its processes have names of their own and may share one certificate, so no name is compared:
-        the certificate must be of the authority, and for servers.
-        """
-        return _renewed(self._unnamed), None
-
-
-def _renewed(kept: MadeFromFiles[ssl.SSLContext]) -> ssl.SSLContext:
-    kept.renew()
-    return kept.made
+def _is_on(text: str) -> bool:
+    if text not in ("off", "on"):
+        raise ValueError(f"{text!r}: must be off or on")
+    return text == "on"
 
 
 def _names_in(certificate: bytes | None) -> PeerNames | None:
@@ -135,14 +152,4 @@ def _names_in(certificate: bytes | None) -> PeerNames | None:
 def _serving(files: TlsFiles) -> ssl.SSLContext:
     context = socket_tls.context_of(ssl.PROTOCOL_TLS_SERVER, files)
     context.verify_mode = ssl.CERT_OPTIONAL
-    return context
-
-
-def _asking_a_name(files: TlsFiles) -> ssl.SSLContext:
-    return socket_tls.context_of(ssl.PROTOCOL_TLS_CLIENT, files)
-
-
-def _asking(files: TlsFiles) -> ssl.SSLContext:
-    context = _asking_a_name(files)
-    context.check_hostname = False
     return context
