@@ -15,6 +15,7 @@ from tests.support.certificates import Authorities, Authority, certified, of_rol
 from tests.support.secured_pages import page_files
 from zonekeeper.metadata.formats import service_info
 from zonekeeper.metadata.formats.service_info import ServiceInfo
+from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import UpgradeDomain, ZoneName
 from zonekeeper.placement.base.locations import Location
 from zonekeeper.shell.reaching import endpoints, last_seen, over_http
@@ -43,7 +44,9 @@ def authorities(tmp_path_factory: pytest.TempPathFactory) -> Authorities:
 async def secured(process: KnownProcess, files: TlsFiles) -> AsyncIterator[KnownProcess]:
     rights = PageRights(files, AuditLog(lambda: 0.0))
     rights.joined("one")
-    shown = state() if process.kind is ProcessKind.BOOKIE else {"name": "auto-0", "records": {}}
+    shown: dict[str, Plain] = {"name": "auto-0", "records": {}}
+    if process.kind is ProcessKind.BOOKIE:
+        shown = state()
     there = Address("127.0.0.1", 0)
     async with looking.served(pages(shown), there, rights.by_certificate()) as port:
         yield replace(process, http=Address("127.0.0.1", port), http_tls=True)
