@@ -5,6 +5,7 @@ import contextlib
 import datetime
 import json
 import logging
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -175,6 +176,22 @@ async def test_a_certificate_of_another_authority_ends_the_handshake(
     assert not await is_ended(port, of_role(authorities.ours, Role.ADMIN))
 
 
+async def test_the_peer_is_told_why_a_handshake_ends(
+    port: PagePort, authorities: Authorities
+) -> None:
+    context = showing(of_role(authorities.theirs, Role.ADMIN), port.authority)
+
+    def shaken() -> None:
+        with (
+            socket.create_connection(("127.0.0.1", port.port), timeout=60) as plain,
+            context.wrap_socket(plain) as peer,
+        ):
+            peer.recv(1)
+
+    with pytest.raises(ssl.SSLError, match="ALERT"):
+        await asyncio.to_thread(shaken)
+
+
 async def test_a_certificate_outside_of_its_time_or_for_servers_alone_ends_the_handshake(
     port: PagePort, authorities: Authorities
 ) -> None:
@@ -217,6 +234,37 @@ async def test_plain_http_is_told_that_the_port_speaks_tls_and_nothing_else(port
     for request in (get(ALIVE), get(METRICS), b"nonsense\r\n\r\n", b"half"):
         assert await ask(port.port, request) == (400, "this port speaks TLS: ask with https\n")
     assert (await port.ask(ALIVE))[0] == HTTPStatus.OK
+
+
+async def test_plain_http_is_answered_only_once_its_request_is_there(port: PagePort) -> None:
+    """A connection that is closed before may take the answer with it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
+    writer.write(get(METRICS)[:9])
+    async with asyncio.TaskGroup() as tasks:
+        answer = tasks.create_task(reader.read())
+        assert (await port.ask(ALIVE))[0] == HTTPStatus.OK, "the first bytes have come by now"
+        assert not answer.done()
+        writer.write(get(METRICS)[9:])
+    assert b"this port speaks TLS" in answer.result()
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_the_end_of_a_page_is_told_within_tls(port: PagePort) -> None:
+    """A page that somebody cuts off on its way is not taken for a whole one."""
+
+    def page() -> bytes:
+        with (
+            socket.create_connection(("127.0.0.1", port.port), timeout=60) as plain,
+            showing(None, port.authority).wrap_socket(plain, suppress_ragged_eofs=False) as peer,
+        ):
+            peer.sendall(get(ALIVE))
+            found = b""
+            while part := peer.recv(1 << 10):
+                found += part
+            return found
+
+    assert (await asyncio.to_thread(page)).endswith(b"\r\n\r\nalive\n")
 
 
 async def test_a_connection_that_says_nothing_is_closed(port: PagePort) -> None:
@@ -277,6 +325,7 @@ async def test_a_handshake_without_a_request_is_ended_at_the_limit_of_its_time(
     ("request_bytes", "status"),
     [
         (b"GET /healthz HTTP/1.1\r\n" + b"x" * looking.REQUEST_BYTES_MAX + b"\r\n\r\n", 431),
+        (b"GET /healthz HTTP/1.1\r\n" + b"x" * looking.REQUEST_BYTES_MAX, 431),
         (b"GET /healthz HTTP/2.0\r\n\r\n", 400),
         (b"GET /healthz\r\n\r\n", 400),
         (b"\x16\x03\x01\r\n\r\n", 400),
