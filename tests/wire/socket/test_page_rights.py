@@ -267,6 +267,17 @@ async def test_the_end_of_a_page_is_told_within_tls(port: PagePort) -> None:
     assert (await asyncio.to_thread(page)).endswith(b"\r\n\r\nalive\n")
 
 
+async def test_a_peer_that_says_more_than_a_request_has_its_answer(port: PagePort) -> None:
+    context = showing(None, port.authority)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port.port, ssl=context)
+    for _ in range(3):
+        writer.write(get(ALIVE))  # a record of its own
+    assert (await reader.read()).endswith(b"\r\n\r\nalive\n")
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
 async def test_a_connection_that_says_nothing_is_closed(port: PagePort) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
     writer.write_eof()

@@ -55,7 +55,7 @@ class TlsStream:
     async def write_last(self, data: bytes) -> None:
         """Write what is the last of this side, and say so to the peer."""
         self._tls.write(data)
-        with suppress(ssl.SSLWantReadError):  # the peer need not say the same
+        with suppress(ssl.SSLError):  # the peer need not say the same, and may have said more
             self._tls.unwrap()
         await self._send()
 
