@@ -314,6 +314,24 @@ def test_monitoring_is_rendered_where_it_is_asked_for(operator: Lab) -> None:
     pods = operators_template(rendered)["metadata"]["labels"]
     assert of_operator["selector"]["matchLabels"].items() <= pods.items()
     assert of_operator["namespaceSelector"] == {"matchNames": [SYSTEM]}
+    assert "scheme" not in str(monitors)
+
+    secured = template(operator, "--set", f"{asked},monitoring.certificate=looks")
+    found = [item for item in yaml.safe_load_all(secured) if item is not None]
+    monitors = [item["spec"] for item in found if item["kind"] == "PodMonitor"]
+    asks = [
+        one["podMetricsEndpoints"][0] for one in monitors if "matchExpressions" in one["selector"]
+    ]
+    assert len(asks) == 2
+    for one in asks:
+        assert one["scheme"] == "https"
+        assert one["tlsConfig"] == {
+            "cert": {"secret": {"name": "looks", "key": "tls.crt"}},
+            "keySecret": {"name": "looks", "key": "tls.key"},
+            "insecureSkipVerify": True,
+        }
+    (of_operator,) = (one for one in monitors if "matchLabels" in one["selector"])
+    assert of_operator["podMetricsEndpoints"] == [{"port": "http", "path": "/metrics"}]
 
 
 def operators_template(text: str) -> Json:

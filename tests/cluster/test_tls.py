@@ -6,9 +6,11 @@ says so, and disturbs nobody.
 
 import asyncio
 import dataclasses
+import http.client
 import secrets
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import Final
 
 import pytest
@@ -97,8 +99,8 @@ def pods(clusters: Clusters) -> set[str]:
 
 
 def apply(clusters: Clusters, tls: Mapping[str, str] | None = None) -> None:
-    """Ask for a cluster; without a word about TLS it is as the sample gives it."""
-    said: Json = {} if tls is None else {"tls": tls}
+    """Ask for a cluster; without a word about TLS it has that, and its pages are by certificate."""
+    said: Json = {"network": {"pages": "Certificate"}} if tls is None else {"tls": tls}
     clusters.apply("log", bookiesPerZone=1, autoReplication={"perZone": 0}, **said)
 
 
@@ -125,6 +127,21 @@ async def edited_under_writes(clusters: Clusters) -> str:
         await asyncio.to_thread(clusters.wait, "log", "Legal", "True")
     assert written.failures == []
     return str(said["message"])
+
+
+def answers(clusters: Clusters, path: str) -> set[int]:
+    """Ask each pod for a page over TLS, without a certificate; give the statuses."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as a kubelet asks
+    found = set()
+    for pod in clusters.lab.list("pods", namespace=clusters.space):
+        connection = http.client.HTTPSConnection(
+            pod["status"]["podIP"], seam.HTTP_PORT, timeout=30, context=context
+        )
+        with closing(connection):
+            connection.request("GET", path)
+            found.add(connection.getresponse().status)
+    return found
 
 
 async def refused(clusters: Clusters, mark: bytes) -> None:
@@ -155,6 +172,8 @@ def test_the_network_sees_payloads_in_plaintext_alone_and_a_pause_leads_to_tls_a
 
     made_anew(clusters)
     assert clusters.wait("log", "Secure", "True", "Operator")
+    assert answers(clusters, seam.READY_PATH) == {200}, "the kubelet's probes pass"
+    assert answers(clusters, seam.METRICS_PATH) == {403}
     mark = new_mark()
     ledgers, seen = used(clusters, mark, secure=True)
     assert not any(seen.found_at.values())

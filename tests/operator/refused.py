@@ -69,6 +69,12 @@ WRONG: Final = (
         issuerRef={"name": "x"},
         settle="1m",
     ),
+    _wrong(
+        "a way of pages",
+        "spec.network.pages",
+        "must be one of Plain, Certificate",
+        network={"pages": "On"},
+    ),
     _wrong("a mode", "spec.tls.mode", "must be one of Operator, Issuer", tls={"mode": "On"}),
     _wrong(
         "an issuer's kind",
@@ -383,6 +389,7 @@ RIGHT: Final[tuple[tuple[str, Json], ...]] = (
     ),
     ("clients by default", {"tls": {"clients": ["a"], "settle": "1m"}}),
     ("who may come", {"network": {"policies": True, "clientsFrom": ["a"], "pagesFrom": ["b"]}}),
+    ("pages by certificate", {"tls": {"mode": "Operator"}, "network": {"pages": "Certificate"}}),
     ("a tag with a digest", {"image": f"host:5000/zonekeeper:V1@{DIGEST}"}),
     ("latest with a digest", {"image": f"zonekeeper:latest@{DIGEST}"}),
     ("the least volumes", {"storage": {"size": "256Mi", "journal": {"size": "256Mi"}}}),

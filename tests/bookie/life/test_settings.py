@@ -142,6 +142,8 @@ def test_each_setting_has_its_own_name_everywhere_and_defaults_are_right_setting
         ({"waiting_bytes": "0MiB"}, "--waiting-bytes: '0MiB': must be a size"),
         ({"disk_full": "95"}, "--disk-full: '95': must be a share"),
         ({"disk_warn": "99%"}, "--disk-warn, --disk-full, --disk-low: disk marks"),
+        ({"http_tls": "on"}, "--http-tls: on needs --tls-authority, --tls-certificate, --tls-key"),
+        ({"http_tls": "yes"}, "--http-tls: 'yes': must be off or on"),
         ({"ledger_keys": "strict"}, "--ledger-keys: 'strict': must be off, warn or on"),
         ({"read_threads": "many"}, "--read-threads: 'many': must be a whole number"),
     ],
@@ -149,6 +151,13 @@ def test_each_setting_has_its_own_name_everywhere_and_defaults_are_right_setting
 def test_a_wrong_setting_is_refused_by_its_flag(changed: dict[str, str | None], named: str) -> None:
     with pytest.raises(BadSettingError, match=f"^{named}"):
         parse(**changed)
+
+
+def test_pages_are_by_certificate_only_if_that_is_said() -> None:
+    files = {"tls_authority": "/ca", "tls_certificate": "/crt", "tls_key": "/key"}
+    assert parse(**files).page_tls is None
+    assert parse(http_tls="off").page_tls is None
+    assert parse(http_tls="on", **files).page_tls == parse(**files).tls
 
 
 @pytest.mark.parametrize("enforcement", Enforcement)

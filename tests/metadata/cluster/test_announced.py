@@ -12,7 +12,7 @@ from zonekeeper.metadata.stores.memory_server import MemoryServer
 from zonekeeper.metadata.stores.timeouts import Timeouts
 
 ONE = Announcement(kind="autorecovery", name="auto-0", zone="a", http="h:8080")
-TWO = Announcement(kind="autorecovery", name="auto-0", zone="", http="h:8081")
+TWO = Announcement(kind="autorecovery", name="auto-0", zone="", http="h:8081", http_tls=True)
 INSTANCE = "6f2ee3ee-52a8-4b5c-8f0e-4a3c8d5f0c11"
 
 

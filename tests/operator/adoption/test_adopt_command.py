@@ -42,6 +42,7 @@ async def without_kept_specs(world: World) -> None:
     [
         {},
         SECURE,
+        {**SECURE, "network": {"policies": True, "pages": "Certificate"}},
         {"bookiesPerZone": 3, "autoReplication": {"perZone": 2}, "socketLane": True},
         {"storage": {"size": "2Gi", "className": "fast", "journal": {"size": "1Gi"}}},
         {"policy": {"placement": {"upgradeDomains": 4}, "repair": {"after": "7h"}}},

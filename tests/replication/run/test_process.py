@@ -39,8 +39,8 @@ def parsed(**changed: str) -> AutorecoverySettings:
     return parse({**TEXTS, **{name.replace("_", "-"): text for name, text in changed.items()}}, {})
 
 
-def settings(world: LiveWorld) -> AutorecoverySettings:
-    return parsed(metadata=world.address)
+def settings(world: LiveWorld, **changed: str) -> AutorecoverySettings:
+    return parsed(metadata=world.address, **changed)
 
 
 async def ask(port: int, request: str) -> tuple[int, str]:
@@ -58,7 +58,7 @@ async def get(port: int, path: str) -> tuple[int, str]:
     return await ask(port, f"GET {path} HTTP/1.1\r\n\r\n")
 
 
-async def lived(world: LiveWorld, look: Callable[[int], Awaitable[None]]) -> None:
+async def lived(world: LiveWorld, look: Callable[[int], Awaitable[None]], **changed: str) -> None:
     """Run a process until it was looked at, then send it SIGTERM."""
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -68,7 +68,8 @@ async def lived(world: LiveWorld, look: Callable[[int], Awaitable[None]]) -> Non
         port.set_result(int(found[1]))
 
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(process.run(settings(world), random.Random(1), announce))
+        mine = settings(world, **changed)
+        running = tasks.create_task(process.run(mine, random.Random(1), announce))
         await look(await port)
         os.kill(os.getpid(), signal.SIGTERM)
         await running

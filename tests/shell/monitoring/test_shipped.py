@@ -138,6 +138,7 @@ def test_the_chart_ships_both_and_by_default_neither() -> None:
         "dashboard": False,
         "rules": False,
         "podMonitor": False,
+        "certificate": "",
         "labels": {},
     }
     schema = json.loads((FOLDER.parent / "values.schema.json").read_text())

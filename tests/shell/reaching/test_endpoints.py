@@ -88,6 +88,15 @@ async def test_a_process_of_an_unknown_kind_is_left_out() -> None:
     assert (await endpoints.read(cluster, ADDRESS, NOW)).processes == ()
 
 
+@virtual_time.played
+async def test_an_announcement_says_whether_the_pages_are_by_certificate() -> None:
+    for one, wanted in ((announcing.ONE, False), (announcing.TWO, True)):
+        cluster = await announcing.joined(MemoryServer())
+        await announced.announce(cluster, one, announcing.session(cluster))
+        (found,) = (await endpoints.read(cluster, ADDRESS, NOW)).processes
+        assert found.http_tls is wanted
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

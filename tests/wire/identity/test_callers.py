@@ -110,7 +110,7 @@ def test_a_refusal_says_who_asks_for_what_and_which_role_is_missing() -> None:
 
 def test_a_caller_without_tls_is_nobody() -> None:
     assert callers.verdict(callers.UNKNOWN, Operation.INFO, Enforcement.ON) is Verdict.REFUSED
-    assert "there is no TLS" in str(callers.UNKNOWN.why_nobody)
+    assert "it showed no certificate" in str(callers.UNKNOWN.why_nobody)
     assert NameMap().principals_of(PeerNames()) == ()
 
 

@@ -21,7 +21,8 @@ from zonekeeper.wire.identity.rights import Grant, Operation
 
 
 def test_every_operation_is_asked_for() -> None:
-    assert list(ASKS) == list(Operation)
+    """``LOOK`` is asked over HTTP: tests/wire/socket/test_page_rights.py."""
+    assert [*ASKS, Operation.LOOK] == list(Operation)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -30,12 +31,12 @@ async def test_a_role_may_do_what_the_table_grants_and_nothing_else(
     role: Role, way: str, authorities: Authorities
 ) -> None:
     bookie, shown = WitnessBookie(), of_role(authorities.ours, role, hosts=(BOOKIE,))
-    granted = {each for each in Operation if rights.grant(role, each) is not Grant.NO}
+    granted = {each for each in ASKS if rights.grant(role, each) is not Grant.NO}
     async with (
         secured(of_role(authorities.ours, Role.BOOKIE, hosts=(BOOKIE,)), bookie=bookie) as served,
         served.transported(way, shown) as over,
     ):
-        for operation in Operation:
+        for operation in ASKS:
             refused = await refusal(over, operation)
             assert (refused is None) is (operation in granted), operation
             if refused is not None:
@@ -47,7 +48,7 @@ async def test_a_role_may_do_what_the_table_grants_and_nothing_else(
         counts = served.access.figures.counts
         assert {key: n for key, n in counts.items() if key[0] not in ("open",)} == {
             (each.value, role.value, "refused"): 1
-            for each in Operation
+            for each in ASKS
             if each not in granted and each is not Operation.OPEN
         }
 
@@ -66,14 +67,14 @@ async def test_a_certificate_without_a_role_is_warned_of_until_access_is_on(
         secured(bookie_files, enforcement, bookie=bookie) as served,
         served.transported(way, client_files) as over,
     ):
-        for operation in Operation:
+        for operation in ASKS:
             refused = await refusal(over, operation)
             assert (refused is not None) is (enforcement is Enforcement.ON), operation
         counts = served.access.figures.counts
-    assert bookie.reached == (set() if enforcement is Enforcement.ON else set(Operation))
+    assert bookie.reached == (set() if enforcement is Enforcement.ON else set(ASKS))
     outcome = {Enforcement.OFF: None, Enforcement.ON: "refused"}.get(enforcement, "warned")
     assert {key[1:] for key in counts} == (set() if outcome is None else {("none", outcome)})
-    assert outcome is None or {key[0] for key in counts} == {each.value for each in Operation}
+    assert outcome is None or {key[0] for key in counts} == {each.value for each in ASKS}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -152,7 +153,7 @@ async def test_an_owned_ledger_is_for_its_owner_and_the_roles_that_work_for_othe
         secured(bookie_files, bookie=bookie, owners=OwnerRule.ON) as served,
         served.transported(way, of_role(authorities.ours, role)) as over,
     ):
-        for operation in Operation:
+        for operation in ASKS:
             granted = rights.grant(role, operation)
             is_others = granted is Grant.OWN and owner != mine
             try:

@@ -79,7 +79,9 @@ def test_every_flag_of_a_frame_was_thought_of() -> None:
 
 
 def test_every_operation_is_one_of_a_call_or_of_an_item() -> None:
-    assert {*OF_CALLS, *ITEMS} == set(Operation)
+    """But for the one that is asked over HTTP."""
+    assert {*OF_CALLS, *ITEMS, Operation.LOOK} == set(Operation)
+    assert Operation.LOOK not in {*OF_CALLS, *ITEMS}
     assert not {*OF_CALLS} & ITEMS.keys()
 
 
@@ -110,6 +112,7 @@ def test_every_operation_is_granted_to_some_role_and_to_the_fewest() -> None:
         Operation.END_LIMBO: (Role.AUTORECOVERY,),
         Operation.COMPACT: (Role.ADMIN,),
     }
+    assert rights.roles_for(Operation.LOOK) == (Role.ADMIN, Role.MONITOR)
     assert rights.roles_for(Operation.SET_READ_ONLY) == (Role.AUTORECOVERY, Role.ADMIN)
 
 
@@ -119,6 +122,7 @@ def test_only_repair_works_on_ledgers_without_their_keys() -> None:
         Operation.SET_READ_ONLY,
         Operation.END_LIMBO,
         Operation.COMPACT,
+        Operation.LOOK,
     }
     by_role_alone = {
         role
@@ -134,7 +138,8 @@ def test_the_most_that_one_of_several_roles_is_granted_counts() -> None:
     assert rights.best(both, Operation.READ) is Grant.OWN
     assert rights.best((Role.CLIENT, Role.ADMIN), Operation.READ) is Grant.KEY
     assert rights.best((Role.CLIENT, Role.AUTORECOVERY), Operation.READ) is Grant.YES
-    assert rights.granted_bits(both) == rights.granted_bits((Role.CLIENT,))
+    of_client = rights.granted_bits((Role.CLIENT,))
+    assert rights.granted_bits(both) == of_client | Operation.LOOK.bit
 
 
 def test_a_role_and_an_operation_are_enums_with_texts_that_people_see() -> None:

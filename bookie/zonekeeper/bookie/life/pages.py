@@ -6,6 +6,7 @@ A page is made when it is asked for, from numbers that the bookie has anyway. No
 a page, and no page waits for a disk. ``docs/bookie.md`` lists the metrics.
 """
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from zonekeeper.bookie.life.life import Begun, Conditions
@@ -17,6 +18,7 @@ from zonekeeper.metadata.store.store import MetadataStore
 from zonekeeper.placement.base.fields import Plain
 from zonekeeper.placement.base.ids import BookieId
 from zonekeeper.wire.formats import exposition
+from zonekeeper.wire.formats.addresses import Address
 from zonekeeper.wire.formats.exposition import Family, labelled, single
 from zonekeeper.wire.host.access import Access
 from zonekeeper.wire.running import looking, page_identity, process_figures, seam
@@ -24,6 +26,7 @@ from zonekeeper.wire.running.looking import Page, Pages
 from zonekeeper.wire.running.page_identity import ProcessIdentity, ProcessKind
 from zonekeeper.wire.socket.accepting import SocketFigures
 from zonekeeper.wire.socket.connection import EndCause
+from zonekeeper.wire.socket.page_rights import PageRights
 
 
 @dataclass(slots=True)
@@ -42,6 +45,13 @@ class PagesView:
     access: Access | None = None
     #: None as well: there is no socket lane.
     socket: SocketFigures | None = None
+    #: None as well: the pages are plain.
+    rights: PageRights | None = None
+
+    def served(self, address: Address) -> AbstractAsyncContextManager[int]:
+        """Serve the pages while the block lasts, and give the port. Raises ``OSError``."""
+        by_certificate = None if self.rights is None else self.rights.by_certificate()
+        return looking.served(self.pages(), address, by_certificate)
 
     def pages(self) -> Pages:
         """Give all pages, by their paths."""
@@ -96,6 +106,8 @@ class PagesView:
             families += self.access.figures.families(self.access.enforcement, self.access.owners)
         if self.socket is not None:
             families += _of_socket(self.socket)
+        if self.rights is not None:
+            families += self.rights.families()
         if self.collector is not None:
             collector = self.collector
             families += exposition.counted("zonekeeper_bookie_gc", collector.counters, of_now=False)

@@ -58,15 +58,16 @@ from zonekeeper.wire.formats import bookie_names
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.grpc_server import GrpcServer
 from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.host import name_map_file
 from zonekeeper.wire.host.access import Access
 from zonekeeper.wire.host.host_limits import HostLimits
-from zonekeeper.wire.host.name_map_file import NameMapFile
 from zonekeeper.wire.host.serving import Host
-from zonekeeper.wire.running import listening, looking, running
+from zonekeeper.wire.running import listening, running
 from zonekeeper.wire.running.audit_log import AuditLog
 from zonekeeper.wire.running.processes import explained
 from zonekeeper.wire.running.readiness import ReadinessLines
 from zonekeeper.wire.running.running import StopRequest
+from zonekeeper.wire.socket import page_rights
 from zonekeeper.wire.socket.accepting import SocketFigures
 from zonekeeper.wire.socket.socket_server import SocketServer
 from zonekeeper.wire.socket.socket_tls import SocketTls
@@ -81,7 +82,6 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 TAIL_THREADS: Final = 2
 #: The time for the rest of a stop, beside the drain: registration, links and disks.
 CLOSE_LIMIT_S: Final = 20.0
-_TLS_FLAGS: Final = "--tls-authority, --tls-certificate, --tls-key"
 
 _logger = logging.getLogger(__name__)
 
@@ -125,16 +125,14 @@ class _Process:
             settings.bookie_id, metadata.version("zonekeeper"), self._conditions, Measures()
         )
         self._stop = stop
+        self._audit = AuditLog(lambda: _wall_ms() / 1_000)
         #: Set when the bookie's devices were looked at.
         self._looked = asyncio.Event()
 
     async def live(self, stack: AsyncExitStack, chance: Chance) -> None:
         """Come up, serve until stopped, and go down."""
         settings = self._settings
-        with explained(f"--http: cannot listen on {settings.http}"):
-            http_port = await stack.enter_async_context(
-                looking.served(self._view.pages(), settings.http)
-            )
+        http_port = await self._shown(stack)
         _check_free(settings)
         credentials = _credentials(settings.tls)
         ground = await self._ground(stack)
@@ -142,7 +140,7 @@ class _Process:
         stack.push_async_callback(cluster.store.close)
         self._view.store = cluster.store
         await registration.refuse_foreign(cluster)
-        access = self._access(cluster.instance, stack)
+        access = self._access(cluster.instance)
         mine = identity.of_bookie(
             settings.bookie_id,
             cluster,
@@ -199,20 +197,29 @@ class _Process:
                 await presence.leave()
                 await self._drain(bookie, begun.storage, writer)
 
-    def _access(self, instance: str, stack: AsyncExitStack) -> Access:
+    async def _shown(self, stack: AsyncExitStack) -> int:
+        """Show the pages from now on, and give their port."""
+        settings = self._settings
+        stack.callback(self._audit.close)
+        self._view.rights = page_rights.of_files(settings.page_tls, self._audit)
+        with explained(f"--http: cannot listen on {settings.http}"):
+            return await stack.enter_async_context(self._view.served(settings.http))
+
+    def _access(self, instance: str) -> Access:
         """Make what holds the rights of callers, and say how strictly it does."""
-        settings, audit = self._settings, AuditLog(lambda: _wall_ms() / 1_000)
-        stack.callback(audit.close)
+        settings = self._settings
         if settings.tls is None:
             _logger.warning("there is no TLS: every process that reaches the ports may do anything")
         else:
             _logger.info("access is %s: rights of roles are held so", settings.access.value)
-        names = _names(settings.access_names)
+        names = name_map_file.of_flag(settings.access_names)
+        if self._view.rights is not None:
+            self._view.rights.joined(instance, names)
         self._view.access = access = Access(
             settings.access,
             instance=instance,
             names=names,
-            audit=audit,
+            audit=self._audit,
             owners=settings.ledger_owners,
         )
         return access
@@ -383,7 +390,7 @@ class _Process:
             yield None
             return
         self._view.socket = figures = SocketFigures()
-        with explained(_TLS_FLAGS):
+        with explained(tls.FLAGS):
             encryption = None if files is None else SocketTls(files, serving=True)
         server = SocketServer(host, address, name=name, tls=encryption, figures=figures)
         await server.start()
@@ -403,6 +410,8 @@ class _Process:
         )
         if ports.socket is not None:
             info = info.with_socket(ports.socket)
+        if self._view.rights is not None:
+            info = info.with_pages_by_certificate()
         session_ms = cluster.store.session_timeout_ms
         return Registrar(cluster, begun.cookie.bookie, info, session_timeout_ms=session_ms)
 
@@ -464,16 +473,7 @@ def _credentials(files: TlsFiles | None) -> grpc.ServerCredentials | None:
     try:
         return tls.server_credentials(files)
     except (OSError, ValueError) as error:
-        raise OSError(f"{_TLS_FLAGS}: {error}") from error
-
-
-def _names(path: Path | None) -> NameMapFile | None:
-    if path is None:
-        return None
-    try:
-        return NameMapFile(path)
-    except (OSError, ValueError) as error:
-        raise OSError(f"--access-names: {error}") from error
+        raise OSError(f"{tls.FLAGS}: {error}") from error
 
 
 @asynccontextmanager

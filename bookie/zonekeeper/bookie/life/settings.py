@@ -27,6 +27,7 @@ from zonekeeper.wire.identity.callers import Enforcement, OwnerRule
 from zonekeeper.wire.running import logs, seam
 from zonekeeper.wire.running.bookie_config import CAPACITY_BYTES_MIN, KeyRule
 from zonekeeper.wire.running.logs import LogSettings
+from zonekeeper.wire.socket import page_rights
 
 DATA: Final = Setting(
     name="data",
@@ -111,6 +112,7 @@ SETTINGS: Final = (
         help="Where to answer GET of /metrics, /healthz, /readyz and /state; port 0 takes a free "
         "one.",
     ),
+    page_rights.HTTP_TLS,
     *tls.SERVER_SETTINGS,
     Setting(
         name="access",
@@ -256,6 +258,8 @@ class BookieSettings:
     #: What others connect to.
     advertise: str
     http: Address
+    #: None: the pages are plain.
+    page_tls: TlsFiles | None
     #: None: every client that reaches the port is served, and nothing is encrypted.
     tls: TlsFiles | None
     access: Enforcement
@@ -301,6 +305,7 @@ def parse(
         listen_socket=given.optional("listen-socket", addresses.parse),
         advertise=_advertised(given, listen),
         http=given.read("http", addresses.parse),
+        page_tls=page_rights.files_given(given, files),
         tls=files,
         access=_access(given, files),
         access_names=given.optional("access-names", Path),

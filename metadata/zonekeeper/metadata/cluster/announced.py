@@ -4,6 +4,7 @@
     name      its name in elections and claims
     zone      where it runs; "": it does not say
     http      HOST:PORT of its pages, as others reach them
+    httpTls   true: the pages are by certificate, over TLS; not there: they are plain
 
 A bookie announces its pages in its registration. An autorecovery process has none, so it has this
 node. The node is named by the session that made it, so two processes of one name never meet, and
@@ -41,15 +42,19 @@ class Announcement:
     #: Empty: the process does not say.
     zone: str
     http: str
+    #: The pages are by certificate.
+    http_tls: bool = False
 
 
 def _render(one: Announcement) -> dict[str, Plain]:
-    return {"kind": one.kind, "name": one.name, "zone": one.zone, "http": one.http}
+    tls: dict[str, Plain] = {"httpTls": True} if one.http_tls else {}
+    return {"kind": one.kind, "name": one.name, "zone": one.zone, "http": one.http, **tls}
 
 
 def _parse(data: Mapping[str, Plain]) -> Announcement:
     kind, name, zone, http = (records.text(data, key) for key in ("kind", "name", "zone", "http"))
-    return Announcement(kind=kind, name=name, zone=zone, http=http)
+    http_tls = data.get("httpTls") is True
+    return Announcement(kind=kind, name=name, zone=zone, http=http, http_tls=http_tls)
 
 
 CODEC: Final = Codec(render=_render, parse=_parse)

@@ -5,8 +5,10 @@
 
 This is the value of a bookie's node under ``available``. A bookie of ours has the endpoint
 ``bookie`` with the protocol ``zonekeeper-grpc``; a registration without it is foreign. One that
-serves the socket lane has one more, ``socket``, which older clients do not look for. The location
-in the properties is a copy for people to read: the authority is the cookie.
+serves the socket lane has one more, ``socket``, which older clients do not look for. The endpoint
+``bookie`` has the extension ``tls`` if it speaks TLS, and so has ``httpserver`` if the pages are by
+certificate. An older command does not look for it there, and is told by the port. The location in
+the properties is a copy for people to read: the authority is the cookie.
 
 A property is a text that readers may ignore, Apache's and older ones of ours. So the room of a
 bookie is one: ``room: v1 free=<bytes> total=<bytes>``. A room of another version, or one that makes
@@ -147,6 +149,11 @@ class ServiceInfo:
         return next((e for e in self.endpoints if e.id == HTTP_SERVER), None)
 
     @property
+    def pages_by_certificate(self) -> bool:
+        """Are the pages by certificate, over TLS?"""
+        return self.http is not None and TLS in self.http.extensions
+
+    @property
     def boot_epoch(self) -> int | None:
         """The boot epoch of the start that registered; None if the bookie does not say."""
         text = self.properties.get(BOOT_PROPERTY, "")
@@ -177,6 +184,14 @@ class ServiceInfo:
         assert self.bookie is not None, "a bookie of ours has its endpoint"
         lane = replace(self.bookie, id=SOCKET, port=port, protocol=SOCKET_LANE)
         return replace(self, endpoints=(*self.endpoints, lane))
+
+    def with_pages_by_certificate(self) -> "ServiceInfo":
+        """Give the same service info, with pages that are by certificate."""
+        told = (
+            replace(each, extensions=(TLS,)) if each.id == HTTP_SERVER else each
+            for each in self.endpoints
+        )
+        return replace(self, endpoints=tuple(told))
 
     def with_room(self, room: PublishedRoom | None) -> "ServiceInfo":
         """Give the same service info with another room; None: the room is unknown."""

@@ -19,6 +19,7 @@ from zonekeeper.operator.kubernetes.api import (
     Json,
 )
 from zonekeeper.operator.shapes import config
+from zonekeeper.operator.shapes.network import PagesMode
 from zonekeeper.placement.base.troubles import Refusal
 from zonekeeper.placement.policy import rules_data
 from zonekeeper.placement.policy.rules import Policy
@@ -150,6 +151,8 @@ def _spec(name: str, standing: StandingObjects) -> Json:
     }
     if template.container.get("resources"):
         spec["resources"] = template.container["resources"]
+    if template.variables.get(seam.HTTP_TLS, {}).get("value") == "on":
+        spec["network"]["pages"] = PagesMode.CERTIFICATE.value
     if seam.LISTEN_SOCKET in template.variables:
         spec["socketLane"] = True
     if "runAsUser" not in (template.spec.get("securityContext") or {}):

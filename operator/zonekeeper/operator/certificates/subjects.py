@@ -2,7 +2,8 @@
 
 A certificate names its principal by a URI (``wire.identity.principals``). That of a zone's bookies
 is one for all of them: it names each bookie's id, by which clients check a bookie, and the names of
-the Service. The operator itself speaks to no bookie, and has none.
+the Service. That of autorecovery is for clients alone, unless the pages are by certificate. The
+operator itself speaks to no bookie, and has none.
 
 A Secret of a zone or a client that is not asked for any more stays until the resource goes, and is
 not renewed. To find it the operator would need the right to list all Secrets.
@@ -66,6 +67,8 @@ def _issued(desired: Desired, instance: str, replicas: Mapping[str, int]) -> Ite
         secret=tls_parts.autorecovery_name(desired.name),
         common_name=repairs,
         uri=uri_of(instance, Role.AUTORECOVERY, repairs),
+        # With a DNS name it is for servers, too. No bookie has this name: theirs end in a number.
+        dns=(repairs,) if desired.network.by_certificate else (),
     )
     for client in desired.tls.clients:
         yield Subject(

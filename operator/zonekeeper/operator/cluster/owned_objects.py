@@ -383,7 +383,7 @@ def _container(desired: Desired, zone: Zone) -> Json:
             {"name": name, "containerPort": port, "protocol": "TCP"}
             for name, port in _ports(desired).items()
         ],
-        **pod_parts.probes(),
+        **pod_parts.probes(over_tls=desired.network.by_certificate),
         **pod_parts.LAST_WORDS,
         "volumeMounts": [
             *({"name": name, "mountPath": _FOLDERS[name]} for name in volumes(desired)),
@@ -405,7 +405,7 @@ def _environment(desired: Desired, zone: Zone) -> list[Json]:
         seam.UPGRADE_DOMAINS: str(desired.policy.placement.upgrade_domains),
         seam.DATA: DATA_FOLDER,
         seam.LISTEN: f"0.0.0.0:{seam.GRPC_PORT}",
-        seam.HTTP: f"0.0.0.0:{seam.HTTP_PORT}",
+        **pod_parts.pages(desired),
         seam.TERMINATION_LOG: seam.TERMINATION_LOG_PATH,
     }
     if desired.journal is not None:

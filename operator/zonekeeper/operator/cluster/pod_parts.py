@@ -114,11 +114,21 @@ def environment(said: Mapping[str, str], from_pod: Mapping[str, str]) -> list[Js
     return [*filled, *({"name": name, "value": value} for name, value in said.items())]
 
 
-def probes() -> Json:
-    """Give the probes of a container: is the process ready, and is it alive?"""
+def pages(desired: Desired) -> dict[str, str]:
+    """Give the environment that says where a process serves its pages, and how."""
+    by_certificate = {seam.HTTP_TLS: "on"} if desired.network.by_certificate else {}
+    return {seam.HTTP: f"0.0.0.0:{seam.HTTP_PORT}", **by_certificate}
+
+
+def probes(*, over_tls: bool = False) -> Json:
+    """Give the probes of a container: is the process ready, and is it alive?
+
+    ``over_tls``: its pages are by certificate. The kubelet shows none, and checks none.
+    """
+    scheme = {"scheme": "HTTPS"} if over_tls else {}
     return {
-        "readinessProbe": _probe(seam.READY_PATH, period_seconds=2, failures=3),
-        "livenessProbe": _probe(seam.ALIVE_PATH, period_seconds=10, failures=6),
+        "readinessProbe": _probe(seam.READY_PATH, scheme, period_seconds=2, failures=3),
+        "livenessProbe": _probe(seam.ALIVE_PATH, scheme, period_seconds=10, failures=6),
     }
 
 
@@ -134,9 +144,9 @@ def spread_over_nodes(selector: Mapping[str, str]) -> list[Json]:
     ]
 
 
-def _probe(path: str, *, period_seconds: int, failures: int) -> Json:
+def _probe(path: str, scheme: Json, *, period_seconds: int, failures: int) -> Json:
     return {
-        "httpGet": {"path": path, "port": "http"},
+        "httpGet": {"path": path, "port": "http", **scheme},
         "periodSeconds": period_seconds,
         "timeoutSeconds": 2,
         "failureThreshold": failures,

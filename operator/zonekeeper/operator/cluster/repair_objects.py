@@ -111,7 +111,7 @@ def _container(desired: Desired, zone: Zone) -> Json:
     said = {
         seam.METADATA: store_access.address(desired.metadata_uri, desired.store),
         seam.ZONE: str(zone.name),
-        seam.HTTP: f"0.0.0.0:{seam.HTTP_PORT}",
+        **pod_parts.pages(desired),
         **tls_parts.variables(secret),
     }
     from_pod = {seam.NAME: "metadata.name", seam.ADVERTISE: "status.podIP"}
@@ -121,7 +121,7 @@ def _container(desired: Desired, zone: Zone) -> Json:
         "command": list(seam.REPAIR_COMMAND),
         "env": [*pod_parts.environment(said, from_pod), *zone.pods.variables],
         "ports": [dict(pod_parts.HTTP)],
-        **pod_parts.probes(),
+        **pod_parts.probes(over_tls=desired.network.by_certificate),
         **pod_parts.LAST_WORDS,
         "securityContext": dict(pod_parts.RESTRICTED_CONTAINER),
         **({"volumeMounts": mounts} if mounts else {}),

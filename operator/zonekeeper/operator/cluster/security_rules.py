@@ -8,6 +8,7 @@ from zonekeeper.operator.cluster import standing_defaults
 from zonekeeper.operator.cluster.standing_defaults import StandingDefaults
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.shapes import network, shapes, tls
+from zonekeeper.operator.shapes.network import PagesMode
 from zonekeeper.operator.shapes.tls import IssuerKind, TlsMode
 from zonekeeper.placement.base import fields
 from zonekeeper.placement.base.fields import Problem
@@ -59,6 +60,12 @@ class NetworkRules:
     policies: bool
     clients_from: tuple[str, ...] = ()
     pages_from: tuple[str, ...] = ()
+    pages: PagesMode = PagesMode.PLAIN
+
+    @property
+    def by_certificate(self) -> bool:
+        """Are the pages by certificate?"""
+        return self.pages is PagesMode.CERTIFICATE
 
 
 PLAINTEXT: Final = TlsRules(mode=TlsMode.PLAINTEXT)
@@ -68,9 +75,13 @@ OPEN: Final = NetworkRules(policies=False)
 def read(spec: Json, resource: Json, problems: list[Problem]) -> tuple[TlsRules, NetworkRules]:
     """Read both; what is left out is as the standing defaults of the resource say."""
     is_secure = standing_defaults.of(resource) is StandingDefaults.SECURE
-    return _tls(_good(tls.SHAPE, spec, "tls", problems), is_secure=is_secure), _network(
-        _good(network.SHAPE, spec, "network", problems), is_secure=is_secure
-    )
+    found = _tls(_good(tls.SHAPE, spec, "tls", problems), is_secure=is_secure)
+    paths = _network(_good(network.SHAPE, spec, "network", problems), is_secure=is_secure)
+    if paths.by_certificate and not found.is_on:
+        rule = f"must be {PagesMode.PLAIN} without TLS: no process has a certificate to show"
+        hint = f"set it to {PagesMode.PLAIN}, or have certificates (spec.tls)"
+        problems.append(Problem("spec.network.pages", fields.shown(str(paths.pages)), rule, hint))
+    return found, paths
 
 
 def held_by_nobody(config: Mapping[str, str], tls: TlsRules) -> Iterator[Problem]:
@@ -149,4 +160,5 @@ def _network(given: Json, *, is_secure: bool) -> NetworkRules:
         policies=bool(given.get("policies", is_secure)),
         clients_from=tuple(sorted(set(given.get("clientsFrom", ())))),
         pages_from=tuple(sorted(set(given.get("pagesFrom", ())))),
+        pages=PagesMode(given.get("pages", PagesMode.PLAIN)),
     )

@@ -1,5 +1,6 @@
 """``spec.network``: which pods may reach those of a cluster. Pure."""
 
+import enum
 from typing import Final
 
 from zonekeeper.operator.shapes import names
@@ -7,6 +8,15 @@ from zonekeeper.operator.shapes.shapes import REQUIRED, Leaf, ListOf, Record
 from zonekeeper.placement.base import fields
 
 NAMESPACES_MAX: Final = 32
+
+
+class PagesMode(enum.StrEnum):
+    """How the pages of bookies and autorecovery are served."""
+
+    #: In plain HTTP, to whoever reaches the port.
+    PLAIN = "Plain"
+    #: Over TLS, to callers whose certificate has a role that may look.
+    CERTIFICATE = "Certificate"
 
 
 def _namespaces(about: str) -> ListOf:
@@ -36,6 +46,14 @@ SHAPE: Final = Record(
         "clientsFrom": _namespaces("Namespaces whose pods reach the bookies without that label."),
         "pagesFrom": _namespaces(
             "Namespaces whose pods reach the pages (metrics, state) of bookies and autorecovery."
+        ),
+        "pages": Leaf(
+            kind=fields.OneOf(PagesMode),
+            about="Plain: whoever reaches the pages sees them, in plain HTTP. Certificate: they "
+            "are over TLS, and shown to certificates of the roles admin and monitor; it needs "
+            "TLS, and an image of a release that knows it.",
+            default=PagesMode.PLAIN.value,
+            most=16,
         ),
     },
 )

@@ -16,6 +16,7 @@ from zonekeeper.wire.formats.exposition import Family, Labels, labelled, single
 from zonekeeper.wire.running import looking, page_identity, process_figures
 from zonekeeper.wire.running.looking import Page
 from zonekeeper.wire.running.page_identity import ProcessIdentity, ProcessKind
+from zonekeeper.wire.socket.page_rights import PageRights
 
 #: What keeps a process from its work before it has reached the metadata store.
 UNREACHED: Final[Mapping[str, str]] = {"metadata": "not reached yet"}
@@ -25,8 +26,8 @@ _LANES_BLOCKED: Final = (
 )
 
 
-def metrics(process: Autorecovery) -> Page:
-    """Give ``/metrics``."""
+def metrics(process: Autorecovery, rights: PageRights | None = None) -> Page:
+    """Give ``/metrics``; ``rights`` are those to the pages, None: the pages are plain."""
     families = [
         single("zonekeeper_autorecovery_ready", not process.unready(), _READY),
         labelled(
@@ -48,6 +49,8 @@ def metrics(process: Autorecovery) -> Page:
     families.append(_alerts(process.view, process.held_back))
     if process.view.looks:
         families += _of_view(process.view)
+    if rights is not None:
+        families += rights.families()
     return Page(exposition.render(families), content_type=exposition.CONTENT_TYPE)
 
 

@@ -28,10 +28,12 @@ from zonekeeper.replication.run.autorecovery import Autorecovery, Worker
 from zonekeeper.replication.run.settings import AutorecoverySettings
 from zonekeeper.wire.formats import addresses
 from zonekeeper.wire.running import looking, processes, running, seam
+from zonekeeper.wire.running.audit_log import AuditLog
 from zonekeeper.wire.running.looking import Page
 from zonekeeper.wire.running.page_identity import ProcessKind
 from zonekeeper.wire.running.readiness import ReadinessLines
 from zonekeeper.wire.running.running import StopRequest
+from zonekeeper.wire.socket import page_rights
 
 STOP_LIMIT_S: Final = 20.0
 
@@ -58,6 +60,9 @@ async def _live(
 ) -> None:
     process: Autorecovery | None = None
     version = metadata.version("zonekeeper")
+    audit = AuditLog(lambda: _wall_ms() / 1_000)
+    rights = page_rights.of_files(settings.page_tls, audit)
+    by_certificate = None if rights is None else rights.by_certificate()
 
     def ready() -> Page:
         return looking.readiness(pages.UNREACHED if process is None else process.unready())
@@ -70,15 +75,19 @@ async def _live(
     table = {
         seam.ALIVE_PATH: lambda: Page("alive\n"),
         seam.READY_PATH: ready,
-        seam.METRICS_PATH: lambda: Page("") if process is None else pages.metrics(process),
+        seam.METRICS_PATH: lambda: Page("") if process is None else pages.metrics(process, rights),
         seam.STATE_PATH: state,
     }
     config = ClientConfig(zone=settings.zone, tls=settings.tls)
     async with AsyncExitStack() as stack:
+        stack.callback(audit.close)
         with processes.explained(f"--http: cannot listen on {settings.http}"):
-            port = await stack.enter_async_context(looking.served(table, settings.http))
+            served = looking.served(table, settings.http, by_certificate)
+            port = await stack.enter_async_context(served)
         cluster = await joining.join(settings.metadata)
         stack.push_async_callback(cluster.store.close)
+        if rights is not None:
+            rights.joined(cluster.instance)
         client = await stack.enter_async_context(clients.over_wire(cluster, config))
         worker = Worker(
             name=settings.name, chance=chance, wall_ms=_wall_ms, workers=settings.workers
@@ -114,6 +123,7 @@ def _announcement(settings: AutorecoverySettings, port: int) -> Announcement:
         name=settings.name,
         zone=settings.zone or "",
         http=str(addresses.of(settings.advertise, port)),
+        http_tls=settings.page_tls is not None,
     )
 
 

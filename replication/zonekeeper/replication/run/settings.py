@@ -22,6 +22,7 @@ from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.running import logs, seam
 from zonekeeper.wire.running.logs import LogSettings
+from zonekeeper.wire.socket import page_rights
 
 WORKERS_MAX: Final = 64
 
@@ -58,6 +59,7 @@ SETTINGS: Final = (
         default=str(WORKERS),
         help="How many ledgers are repaired at once.",
     ),
+    page_rights.HTTP_TLS,
     *tls.CLIENT_SETTINGS,
     *logs.SETTINGS,
 )
@@ -78,6 +80,8 @@ class AutorecoverySettings:
     advertise: str
     workers: int
     tls: TlsFiles | None
+    #: None: the pages are plain.
+    page_tls: TlsFiles | None
     logging: LogSettings
 
 
@@ -89,7 +93,7 @@ def parse(
 ) -> AutorecoverySettings:
     """Check all settings; raises ``BadSettingError`` for the first that is wrong."""
     given = GivenSettings(SETTINGS, flags, environment, file, file_name)
-    http = given.read("http", addresses.parse)
+    http, files = given.read("http", addresses.parse), tls.files_given(given)
     return AutorecoverySettings(
         metadata=given.read("metadata", address),
         name=given.read("name", _name, socket.gethostname()),
@@ -99,7 +103,8 @@ def parse(
             "advertise", addresses.host, addresses.advertised(http, socket.gethostname())
         ),
         workers=given.read("workers", partial(settings.count, most=WORKERS_MAX)),
-        tls=tls.files_given(given),
+        tls=files,
+        page_tls=page_rights.files_given(given, files),
         logging=logs.given_to(given),
     )
 

@@ -107,6 +107,7 @@ def show(bookie: str, wait: bool, tls: TlsFiles | None, place: Place) -> None:
         place,
         _show(place, tls, BookieId(bookie), wait=wait),
         lambda away: second_hand_text.show_bookie(place, away, BookieId(bookie)),
+        files=connecting.page_files(tls),
     )
     if place.as_json:
         reaching.print_json({**data, "alerts": [one.plain() for one in alerts]})

@@ -87,7 +87,8 @@ def _show(found: LastSeen, told: Mapping[tuple[ProcessKind, BookieId], str]) -> 
     for title in ("process", "name", "zone", "pages", "clients", *(["answers"] if told else [])):
         table.add_column(title)
     for one in found.processes:
-        cells = [one.kind, one.name, one.zone or "?", one.http or "none", one.address or ""]
+        pages = f"{one.http or 'none'}{' (by certificate)' if one.http_tls else ''}"
+        cells = [one.kind, one.name, one.zone or "?", pages, one.address or ""]
         cells += [told[one.kind, one.name]] if told else []
         table.add_row(*(Text(str(cell)) for cell in cells))
     reaching.console().print(table)

@@ -8,11 +8,11 @@ Exit code 2: the request is wrong; 1: the command failed.
 """
 
 import asyncio
-import http.client
 import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Final
 
 import click
@@ -26,16 +26,24 @@ from zonekeeper.metadata.bookies import registration, restrictions
 from zonekeeper.metadata.bookies.restrictions import Restriction
 from zonekeeper.metadata.commands.exits import RefusedCommand
 from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.formats.service_info import Endpoint
 from zonekeeper.metadata.store.errors import StoreError
 from zonekeeper.placement.base import misnamed
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.topology import Bookie, Registration
-from zonekeeper.shell.reaching import connecting, reaching, restricting, second_hand, sights
+from zonekeeper.shell.reaching import (
+    connecting,
+    endpoints,
+    over_http,
+    reaching,
+    restricting,
+    second_hand,
+    sights,
+)
+from zonekeeper.shell.reaching.over_http import HttpLimits
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reaching.restricting import Restrictions
 from zonekeeper.shell.reaching.second_hand import SecondHand
-from zonekeeper.shell.reaching.sights import Answering, HttpSight
+from zonekeeper.shell.reaching.sights import Answering, FetchedPage, HttpSight
 from zonekeeper.shell.reports import second_hand_text, top_metrics, top_rows
 from zonekeeper.shell.reports.top_metrics import Look, NotMetricsError
 from zonekeeper.shell.reports.top_rows import (
@@ -46,10 +54,12 @@ from zonekeeper.shell.reports.top_rows import (
     SampledBookie,
     TopRow,
 )
+from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.running import seam
+from zonekeeper.wire.running.page_asking import PageFiles
 from zonekeeper.wire.running.page_identity import ProcessKind
 
-_TIMEOUT_S: Final = 2.0
-_PAGE_BYTES_MAX: Final = 4 << 20
+_LIMITS: Final = HttpLimits(page_ms=2_000)
 #: This many bookies are read at the same time.
 _AT_ONCE: Final = 16
 _KIB: Final = 1024
@@ -85,29 +95,45 @@ def _a_number(_ctx: click.Context, _param: click.Parameter, value: float) -> flo
     help="Look so often.",
 )
 @click.option("--zone", "only", help="Only this zone.")
+@connecting.over_tls
 @reaching.on_cluster
-def top(once: bool, every_s: float, only: str | None, place: Place) -> None:
+def top(once: bool, every_s: float, only: str | None, tls: TlsFiles | None, place: Place) -> None:
     """Show which bookie or zone is slow, waits, or fails."""
     if place.as_json and not once:
         raise RefusedCommand("--output json: add --once")
     zone = None if only is None else ZoneName(only)
+    files = connecting.page_files(tls)
+    asking = _Asking(place, zone, every_s, files)
     second_hand.run(
         place,
-        _top(place, zone, every_s, once=once),
-        lambda away: _second_hand(place, away, zone, every_s),
+        _top(asking, once=once),
+        lambda away: _second_hand(asking, away),
         metrics=True,
+        files=files,
     )
 
 
-def _second_hand(place: Place, away: SecondHand, only: ZoneName | None, every_s: float) -> None:
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What the person asks for."""
+
+    place: Place
+    #: None: all zones.
+    zone: ZoneName | None
+    every_s: float
+    #: The certificate to show to bookies whose pages are by certificate.
+    files: PageFiles | None
+
+
+def _second_hand(asking: _Asking, away: SecondHand) -> None:
     """Show one interval of the bookies that are remembered: their metrics need no store."""
-    before = _sights(away, only)
+    before, place = _sights(away, asking.zone), asking.place
 
     async def again() -> SecondHand:
-        await asyncio.sleep(every_s)
-        return await second_hand.asked(place, away.why, metrics=True)
+        await asyncio.sleep(asking.every_s)
+        return await second_hand.asked(place, away.why, metrics=True, files=asking.files)
 
-    after = _sights(reaching.run(again()), only)
+    after = _sights(reaching.run(again()), asking.zone)
     zones = {one.process.name: sights.zone_of(one) for one in away.sight.sights}
     rows = top_rows.rows(
         [_compared(name, zones.get(name), before.get(name), one) for name, one in after.items()]
@@ -136,22 +162,24 @@ def _read_metrics(sight: HttpSight) -> Look | str:
         return str(error)
 
 
-async def _top(place: Place, only: ZoneName | None, every_s: float, *, once: bool) -> None:
+async def _top(asking: _Asking, *, once: bool) -> None:
+    place, only = asking.place, asking.zone
     async with connecting.connected(place, None) as client:
         if only is not None and only not in client.bookies.topology.zones:
             known = client.bookies.topology.zones
             raise RefusedCommand(misnamed.there_is_no("zone", only, known))
-        before = await _look_around(client, only)
+        before = await _look_around(client, asking)
         if once:
-            await asyncio.sleep(every_s)
-            _answer(place, top_rows.rows(_seen(client, before, await _look_around(client, only))))
+            await asyncio.sleep(asking.every_s)
+            after = await _look_around(client, asking)
+            _answer(place, top_rows.rows(_seen(client, before, after)))
             return
         console = reaching.console()
         drawn = Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext()
         with drawn as live:
             while True:
-                await asyncio.sleep(every_s)
-                after = await _look_around(client, only)
+                await asyncio.sleep(asking.every_s)
+                after = await _look_around(client, asking)
                 table = _table(top_rows.rows(_seen(client, before, after)))
                 if live is None:
                     console.print(table)
@@ -160,13 +188,13 @@ async def _top(place: Place, only: ZoneName | None, every_s: float, *, once: boo
                 before = after
 
 
-async def _look_around(client: Client, only: ZoneName | None) -> dict[BookieId, _Sight]:
-    """Read the metrics of all bookies (``only``: of one zone's), some at the same time."""
-    turn = asyncio.Semaphore(_AT_ONCE)
+async def _look_around(client: Client, asking: _Asking) -> dict[BookieId, _Sight]:
+    """Read the metrics of all bookies, or of one zone's, some at the same time."""
+    turn, only = asyncio.Semaphore(_AT_ONCE), asking.zone
 
     async def look(bookie: Bookie) -> _Sight:
         async with turn:
-            found = await _look(client, bookie)
+            found = await _look(client, bookie, asking.files)
             at_s = asyncio.get_running_loop().time()
             return _Sight(at_s, found, restricted.get(bookie.id, ()))
 
@@ -184,7 +212,7 @@ async def _restrictions(client: Client, wanted: list[Bookie]) -> Restrictions:
         return {}
 
 
-async def _look(client: Client, bookie: Bookie) -> Look | str:
+async def _look(client: Client, bookie: Bookie, files: PageFiles | None) -> Look | str:
     """Read the metrics of one bookie, or give the reason why they cannot be read."""
     if bookie.registration is Registration.ABSENT:
         return "not registered"
@@ -194,27 +222,20 @@ async def _look(client: Client, bookie: Bookie) -> Look | str:
         return f"its address is not known: {error}"
     if info is None:
         return "not registered"
-    if info.http is None:
+    process = endpoints.of_bookie(bookie.id, info, reaching.wall_ms())
+    if process.http is None:
         return "serves no HTTP"
+    page = await over_http.page(process, seam.METRICS_PATH, _LIMITS, files)
     try:
-        page = await asyncio.to_thread(_fetch, info.http)
-        return top_metrics.parse(page)
-    except (OSError, http.client.HTTPException, UnicodeDecodeError, NotMetricsError) as error:
-        where = f"{info.http.host}:{info.http.port}"
-        return f"{where}: {str(error) or type(error).__name__}"
+        return page if isinstance(page, str) else _parsed(page)
+    except NotMetricsError as error:
+        return f"{process.http}: {error}"
 
 
-def _fetch(where: Endpoint) -> str:
-    connection = http.client.HTTPConnection(where.host, where.port, timeout=_TIMEOUT_S)
-    try:
-        connection.request("GET", "/metrics")
-        reply = connection.getresponse()
-        page = reply.read(_PAGE_BYTES_MAX)
-        if reply.status != http.HTTPStatus.OK:
-            raise NotMetricsError(f"/metrics answers {reply.status}")
-        return page.decode()
-    finally:
-        connection.close()
+def _parsed(page: FetchedPage) -> Look:
+    if page.status != HTTPStatus.OK:
+        raise NotMetricsError(f"/metrics answers {page.status}: {page.text.strip()}")
+    return top_metrics.parse(page.text)
 
 
 def _seen(

@@ -75,7 +75,7 @@ class Looker:
         self._wall_ms = wall_ms
         self._known = KnownThings(place=place, tls=tls)
         self._client: Client | None = None
-        self._sampler = Sampler()
+        self._sampler = Sampler(connecting.page_files(tls))
         self._errands = Errands(wall_ms)
         #: Lists of ledgers: they cost little, and must not wait behind a price.
         self._lists = Errands(wall_ms)

@@ -20,6 +20,7 @@ from zonekeeper.shell.reaching.over_http import HttpLimits
 from zonekeeper.shell.reaching.sights import Answering, ClusterSight, HttpSight
 from zonekeeper.shell.reports import top_metrics
 from zonekeeper.shell.reports.top_metrics import Look, NotMetricsError
+from zonekeeper.wire.running.page_asking import PageFiles
 from zonekeeper.wire.running.page_identity import ProcessKind
 
 #: So many processes are asked at the same time.
@@ -44,7 +45,9 @@ class SampledRound:
 class Sampler:
     """Asks processes, and compares each round with the one before."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: PageFiles | None = None) -> None:
+        """``files``: the certificate to show to processes whose pages are by certificate."""
+        self._files = files
         self._looks: Mapping[BookieId, MetricsLook] = {}
         self._moved: Mapping[BookieId, tuple[float, int]] = {}
 
@@ -56,7 +59,9 @@ class Sampler:
         others: list[HttpSight] = []
         for begin in range(0, len(processes), _AT_ONCE):
             some = processes[begin : begin + _AT_ONCE]
-            seen = await over_http.ask(some, instance=instance, metrics=True, limits=_LIMITS)
+            seen = await over_http.ask(
+                some, instance=instance, metrics=True, limits=_LIMITS, files=self._files
+            )
             at_s = asyncio.get_running_loop().time()
             for one in seen.sights:
                 name = one.process.name

@@ -4,6 +4,7 @@ This module is separate from ``reaching``, so that a command that only reads rec
 client.
 """
 
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import wraps
@@ -22,6 +23,8 @@ from zonekeeper.shell.reaching import endpoints, reaching
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.wire.grpc import tls
 from zonekeeper.wire.grpc.tls import TlsFiles
+from zonekeeper.wire.running import page_asking
+from zonekeeper.wire.running.page_asking import PageFiles
 
 
 def over_tls(command: Callable[..., None]) -> Callable[..., None]:
@@ -67,6 +70,13 @@ async def connected(
         reaching.check(client.cluster, place)
         await endpoints.note(client.cluster, place.address, reaching.wall_ms())
         yield client
+
+
+def page_files(tls: TlsFiles | None) -> PageFiles | None:
+    """Give the certificate that is shown to pages: that of the options, or of their variables."""
+    if tls is None:
+        return page_asking.of_environment(os.environ)
+    return PageFiles(authority=tls.authority, certificate=tls.certificate, key=tls.key)
 
 
 def _tls_files(authority: str | None, certificate: str | None, key: str | None) -> TlsFiles | None:

@@ -16,7 +16,7 @@ from zonekeeper.metadata.cluster.announced import Announcement
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import cookies
 from zonekeeper.metadata.formats.malformed import UnreadableError
-from zonekeeper.metadata.formats.service_info import LOCATION_PROPERTY, Endpoint
+from zonekeeper.metadata.formats.service_info import LOCATION_PROPERTY, Endpoint, ServiceInfo
 from zonekeeper.metadata.store.background import together
 from zonekeeper.metadata.store.errors import BadStoreUriError, StoreError
 from zonekeeper.placement.base import locations
@@ -78,8 +78,11 @@ async def _bookie(cluster: Cluster, name: BookieId, wall_ms: int) -> KnownProces
         info = await registration.read_service_info(cluster, name)
     except UnreadableError:
         return None
-    if info is None:
-        return None
+    return None if info is None else of_bookie(name, info, wall_ms)
+
+
+def of_bookie(name: BookieId, info: ServiceInfo, wall_ms: int) -> KnownProcess:
+    """Give the endpoints of a bookie, by its registration."""
     where = locations.parse(info.properties.get(LOCATION_PROPERTY, ""))
     http = None if info.http is None else last_seen.endpoint(_joined(info.http))
     return KnownProcess(
@@ -88,6 +91,7 @@ async def _bookie(cluster: Cluster, name: BookieId, wall_ms: int) -> KnownProces
         zone=None if where is None else where.zone,
         upgrade_domain=None if where is None else where.upgrade_domain,
         http=http,
+        http_tls=info.pages_by_certificate,
         address=None if info.bookie is None else _joined(info.bookie),
         seen_ms=wall_ms,
     )
@@ -105,6 +109,7 @@ def _announced(every: Iterable[Announcement], wall_ms: int) -> list[KnownProcess
             zone=ZoneName(one.zone) if one.zone else None,
             upgrade_domain=None,
             http=last_seen.endpoint(one.http),
+            http_tls=one.http_tls,
             address=None,
             seen_ms=wall_ms,
         )

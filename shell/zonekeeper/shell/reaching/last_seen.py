@@ -66,6 +66,8 @@ class KnownProcess:
     upgrade_domain: UpgradeDomain | None
     #: Where it serves its pages; None: it serves none.
     http: Address | None
+    #: The pages are by certificate, over TLS.
+    http_tls: bool = False
     #: Where a bookie serves clients: ``host:port``.
     address: str | None
     #: When the store showed it last, as wall time.
@@ -125,6 +127,7 @@ def plain(one: KnownProcess) -> dict[str, Plain]:
         "zone": one.zone,
         "upgradeDomain": one.upgrade_domain,
         "http": None if one.http is None else str(one.http),
+        **({"httpTls": True} if one.http_tls else {}),
         "address": one.address,
         "seenMs": one.seen_ms,
     }
@@ -169,6 +172,7 @@ def _process(data: Mapping[str, Plain]) -> KnownProcess | None:
         zone=None if zone is None else ZoneName(zone),
         upgrade_domain=None if domain is None else UpgradeDomain(domain),
         http=None if http is None else endpoint(http),
+        http_tls=data.get("httpTls") is True,
         address=_text(data, "address"),
         seen_ms=seen_ms,
     )

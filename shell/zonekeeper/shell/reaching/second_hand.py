@@ -22,6 +22,8 @@ from zonekeeper.shell.reaching import last_seen, over_http, reaching
 from zonekeeper.shell.reaching.last_seen import LastSeen, NothingSeen
 from zonekeeper.shell.reaching.reaching import Place
 from zonekeeper.shell.reaching.sights import ClusterSight
+from zonekeeper.wire.running import page_asking
+from zonekeeper.wire.running.page_asking import PageFiles
 
 _T = TypeVar("_T")
 
@@ -57,12 +59,14 @@ def run(
     instead: Callable[[SecondHand], None],
     *,
     metrics: bool = False,
+    files: PageFiles | None = None,
 ) -> _T:
     """Run a looking command's work; with the store away, answer ``instead``, and end.
 
-    ``metrics``: ask the processes for their metrics, too.
+    ``metrics``: ask the processes for their metrics, too. ``files``: the certificate to show to
+    processes whose pages are by certificate; None: that of the variables of the TLS options.
     """
-    found = reaching.run(_looked(place, work, metrics=metrics))
+    found = reaching.run(_looked(place, work, metrics=metrics, files=files))
     if not isinstance(found, SecondHand):
         return found
     instead(found)
@@ -70,7 +74,7 @@ def run(
 
 
 async def _looked(
-    place: Place, work: Coroutine[None, None, _T], *, metrics: bool
+    place: Place, work: Coroutine[None, None, _T], *, metrics: bool, files: PageFiles | None
 ) -> _T | SecondHand:
     try:
         return await work
@@ -82,10 +86,12 @@ async def _looked(
         if not isinstance(error.__cause__, StoreUnavailableError | SessionLostError):
             raise
         why = f"it was there, and stopped answering: {error.__cause__}"
-    return await asked(place, why, metrics=metrics)
+    return await asked(place, why, metrics=metrics, files=files)
 
 
-async def asked(place: Place, why: str, *, metrics: bool = False) -> SecondHand:
+async def asked(
+    place: Place, why: str, *, metrics: bool = False, files: PageFiles | None = None
+) -> SecondHand:
     """Ask the processes that are remembered; raises ``StoreAwayError`` if none is."""
     last = recalled(place.address)
     if isinstance(last, NothingSeen) or not last.processes:
@@ -97,7 +103,10 @@ async def asked(place: Place, why: str, *, metrics: bool = False) -> SecondHand:
             f"the metadata store is away ({why}), and the endpoints that were last seen at its "
             f"address are of another cluster: {last.instance}, and not {place.cluster_id}"
         )
-    sight = await over_http.ask(last.processes, instance=last.instance, metrics=metrics)
+    shown = files or page_asking.of_environment(os.environ)
+    sight = await over_http.ask(
+        last.processes, instance=last.instance, metrics=metrics, files=shown
+    )
     return SecondHand(why=why, last=last, sight=sight, at_s=asyncio.get_running_loop().time())
 
 

@@ -25,6 +25,8 @@ REASON_CHARS_MAX: Final = 300
 TEXT_CHARS_MAX: Final = 1_000
 #: What stands deeper in ``/state`` is left out: no page of ours has so many levels.
 LEVELS_MAX: Final = 16
+#: What a process whose pages are by certificate answers to a caller that may not look, or not yet.
+_NOT_SHOWN: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,8 @@ class Pages:
 
 def judge(process: KnownProcess, instance: str | None, pages: Pages) -> HttpSight:
     """Judge the pages of an endpoint; ``instance`` is that of the cluster that is meant."""
-    if pages.state is None:
-        return Silent(process=process, why=pages.trouble or "it gave no /state page")
+    if why_silent := _why_silent(process, pages):
+        return Silent(process=process, why=why_silent)
     state = _state(pages.state)
     if state is None:
         why = "what answers there shows no /state page of zonekeeper"
@@ -112,8 +114,18 @@ def judge(process: KnownProcess, instance: str | None, pages: Pages) -> HttpSigh
     )
 
 
-def _state(page: FetchedPage) -> dict[str, Plain] | None:
-    if page.status != HTTPStatus.OK:
+def _why_silent(process: KnownProcess, pages: Pages) -> str:
+    """Say why a process shows nothing; empty: a page is there that can be judged."""
+    page = pages.state
+    if page is None:
+        return pages.trouble or "it gave no /state page"
+    if process.http_tls and page.status in _NOT_SHOWN:
+        return f"it shows no page: {_printable(' '.join(page.text.split()), REASON_CHARS_MAX)}"
+    return ""
+
+
+def _state(page: FetchedPage | None) -> dict[str, Plain] | None:
+    if page is None or page.status != HTTPStatus.OK:
         return None
     try:
         data = json.loads(page.text)

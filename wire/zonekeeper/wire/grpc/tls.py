@@ -64,6 +64,10 @@ SERVER_SETTINGS: Final = (
 )
 
 
+#: The flags of either side, for errors about the files.
+FLAGS: Final = ", ".join(f"--{setting.name}" for setting in CLIENT_SETTINGS)
+
+
 def files_given(given: GivenSettings) -> TlsFiles | None:
     """Give the files, or None if none is given; raises ``BadSettingError`` if some are missing."""
     names = [setting.name for setting in CLIENT_SETTINGS]

@@ -44,6 +44,16 @@ class NameMapFile:
         return is_another
 
 
+def of_flag(path: Path | None) -> NameMapFile | None:
+    """Give the map that ``--access-names`` names; None: none. Raises ``OSError``, with the flag."""
+    if path is None:
+        return None
+    try:
+        return NameMapFile(path)
+    except (OSError, ValueError) as error:
+        raise OSError(f"--access-names: {error}") from error
+
+
 def _state(path: Path) -> tuple[int, int, int]:
     found = path.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns

@@ -65,8 +65,8 @@ class Caller:
         return "+".join(map(str, self.principals)) or "nobody"
 
 
-#: A caller without a certificate: there is no TLS.
-UNKNOWN: Final = Caller(why_nobody="it showed no certificate, because there is no TLS")
+#: A caller without a certificate: there is no TLS, or a port that lets a caller do without.
+UNKNOWN: Final = Caller(why_nobody="it showed no certificate")
 
 
 class Verdict(enum.Enum):

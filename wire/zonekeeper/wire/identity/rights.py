@@ -1,4 +1,4 @@
-"""The rights: which role may ask a bookie for what. What the table does not grant is denied. Pure.
+"""The rights: which role may ask a process for what. What the table does not grant is denied. Pure.
 
 An *operation* is what a message asks for: a call by its name, an item of a stream by its kind and
 its flags. So a frame of a recovery is another operation than a frame of a writer, and a read that
@@ -28,7 +28,10 @@ from zonekeeper.wire.identity.principals import Role
 
 
 class Operation(enum.Enum):
-    """Everything that can be asked of a bookie, by the name that metrics and audit show."""
+    """Everything that can be asked of a bookie, by the name that metrics and audit show.
+
+    ``LOOK`` is asked over HTTP, of a bookie and of an autorecovery process; all else of a bookie.
+    """
 
     INFO = "info"
     OPEN = "open"
@@ -45,6 +48,7 @@ class Operation(enum.Enum):
     SET_READ_ONLY = "set-read-only"
     END_LIMBO = "end-limbo"
     COMPACT = "compact"
+    LOOK = "look"
 
     #: A number of its own bit: a set of operations is a sum of these.
     bit: int
@@ -82,6 +86,7 @@ MEANINGS: Final = MappingProxyType(
         Operation.SET_READ_ONLY: "makes the bookie refuse appends, or take them again",
         Operation.END_LIMBO: "ends a ledger's limbo, so that the bookie may deny entries",
         Operation.COMPACT: "starts a compaction",
+        Operation.LOOK: "sees the pages over HTTP, where they are by certificate",
     }
 )
 
@@ -113,6 +118,7 @@ _GRANTED: Final[dict[Operation, dict[Role, Grant]]] = {
     Operation.SET_READ_ONLY: {Role.AUTORECOVERY: Grant.YES, Role.ADMIN: Grant.YES},
     Operation.END_LIMBO: _REPAIR,
     Operation.COMPACT: {Role.ADMIN: Grant.YES},
+    Operation.LOOK: {Role.ADMIN: Grant.YES, Role.MONITOR: Grant.YES},
 }
 
 #: The operations that change a bookie, or end a ledger's writer. The audit has a line for each.

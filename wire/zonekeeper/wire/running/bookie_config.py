@@ -70,6 +70,7 @@ RESERVED: Final = (
         "listen-socket",
         "advertise",
         "http",
+        "http-tls",
         "tls-authority",
         "tls-certificate",
         "tls-key",

@@ -24,14 +24,15 @@ class SocketTls:
 
 
 def _serving(files: TlsFiles) -> ssl.SSLContext:
-    return _context(ssl.PROTOCOL_TLS_SERVER, files)
+    return context_of(ssl.PROTOCOL_TLS_SERVER, files)
 
 
 def _asking(files: TlsFiles) -> ssl.SSLContext:
-    return _context(ssl.PROTOCOL_TLS_CLIENT, files)
+    return context_of(ssl.PROTOCOL_TLS_CLIENT, files)
 
 
-def _context(side: int, files: TlsFiles) -> ssl.SSLContext:
+def context_of(side: int, files: TlsFiles) -> ssl.SSLContext:
+    """Give what one side uses; raises OSError or ValueError for unusable files."""
     authority = tls.read_pem(files.authority, "CERTIFICATE")
     tls.read_pem(files.certificate, "CERTIFICATE")
     tls.read_pem(files.key, "PRIVATE KEY")
