@@ -346,22 +346,49 @@ async def test_few_end_in_a_turn_of_those_that_break_off_together(
         assert server.figures.ended == {EndCause.HANDSHAKE: 50}
 
 
-async def test_those_that_have_failed_and_go_for_others_end_once(
-    bookie_files: TlsFiles, client_files: TlsFiles
+async def test_a_stop_ends_those_that_have_just_broken_off_once(
+    bookie_files: TlsFiles, client_files: TlsFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
-        serving(bookie_files, limited(waiting_max=20)) as server,
+        serving(bookie_files, limited()) as server,
         strangers(server, client_files) as make,
     ):
-        crowd = [make() for _ in range(20)]
-        await until(lambda: server.figures.unfinished == 20)
+        crowd = [make() for _ in range(50)]
+        await until(lambda: server.figures.unfinished == 50)
         for each in crowd:
             each.reset()
+        async with asyncio.timeout(LIMIT_S):
+            while not server.figures.ended:
+                await asyncio.sleep(0)
+        await server.stop(0)
         for _ in range(20):
-            make()
-        await taken(server, 40)
-        await until(lambda: server.figures.now == 20)
-        assert server.figures.ended.total() == 20
+            await asyncio.sleep(0)
+        assert server.figures.ended.total() == 50
+        assert server.figures.ended[EndCause.STOPPING] > 0
+        assert "Exception in callback" not in caplog.text
+
+
+async def test_one_whose_patience_is_not_over_stays(
+    bookie_files: TlsFiles, client_files: TlsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    time, passed_s = loop.time, [0.0]
+    monkeypatch.setattr(loop, "time", lambda: time() + passed_s[0])
+    async with (
+        serving(bookie_files, limited()) as server,
+        strangers(server, client_files) as make,
+    ):
+        make()
+        await until(lambda: server.figures.unfinished == 1)
+        passed_s[0] = 0.75 * FOR_EVER_MS / 1_000
+        make()
+        await until(lambda: server.figures.unfinished == 2)
+        passed_s[0] *= 2
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert server.figures.ended == {EndCause.HANDSHAKE: 1}
+        assert server.figures.now == 1
+        monkeypatch.undo()
 
 
 async def test_a_peer_without_tls_is_told_from_its_first_bytes(
