@@ -36,7 +36,6 @@ from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.socket import accepting
 from zonekeeper.wire.socket.accepting import Accepting, Unfinished
 from zonekeeper.wire.socket.connection import EndCause
-from zonekeeper.wire.socket.socket_server import SocketServer
 
 
 async def test_half_handshakes_have_a_limit_and_the_oldest_goes_for_a_newer_one(
@@ -274,94 +273,6 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[Unfinished]:
 
     monkeypatch.setattr(Accepting, "_look", counting)
     return looks
-
-
-async def test_a_turn_takes_few_connections_and_begins_one_handshake(
-    bookie_files: TlsFiles, client_files: TlsFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[Unfinished] = []
-    begin = SocketServer.begin
-
-    def counting(self: SocketServer, one: Unfinished) -> "asyncio.Task[None]":
-        begun.append(one)
-        return begin(self, one)
-
-    monkeypatch.setattr(SocketServer, "begin", counting)
-    async with (
-        serving(bookie_files, limited(begun_max=100, turns_max=100)) as server,
-        strangers(server, client_files) as make,
-    ):
-        crowd = [make() for _ in range(50)]
-        for each in crowd:
-            each.send(each.hello)
-        taken_before = begun_before = 0
-        async with asyncio.timeout(LIMIT_S):
-            while len(begun) < len(crowd):
-                await asyncio.sleep(0)
-                assert server.figures.now - taken_before <= accepting.HANDLED_A_TURN
-                assert len(begun) - begun_before <= 1
-                taken_before, begun_before = server.figures.now, len(begun)
-
-
-async def test_few_end_in_a_turn_of_those_that_are_out_of_patience_together(
-    bookie_files: TlsFiles, client_files: TlsFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loop = asyncio.get_running_loop()
-    async with (
-        serving(bookie_files, limited()) as server,
-        strangers(server, client_files) as make,
-    ):
-        for _ in range(50):
-            make()
-        await until(lambda: server.figures.unfinished == 50)
-        time = loop.time
-        monkeypatch.setattr(loop, "time", lambda: time() + 2 * FOR_EVER_MS / 1_000)
-        turns = 0
-        while server.figures.now:
-            before = server.figures.now
-            await asyncio.sleep(0)
-            assert before - server.figures.now <= accepting.HANDLED_A_TURN
-            turns += 1
-            assert turns < 10_000
-        assert server.figures.ended == {EndCause.HANDSHAKE: 50}
-        monkeypatch.undo()
-
-
-async def test_few_end_in_a_turn_of_those_that_break_off_together(
-    bookie_files: TlsFiles, client_files: TlsFiles
-) -> None:
-    async with (
-        serving(bookie_files, limited()) as server,
-        strangers(server, client_files) as make,
-    ):
-        crowd = [make() for _ in range(50)]
-        await until(lambda: server.figures.unfinished == 50)
-        for each in crowd:
-            each.reset()
-        async with asyncio.timeout(LIMIT_S):
-            while server.figures.now:
-                before = server.figures.now
-                await asyncio.sleep(0)
-                assert before - server.figures.now <= accepting.HANDLED_A_TURN
-        assert server.figures.ended == {EndCause.HANDSHAKE: 50}
-
-
-async def test_those_that_have_failed_and_go_for_others_end_once(
-    bookie_files: TlsFiles, client_files: TlsFiles
-) -> None:
-    async with (
-        serving(bookie_files, limited(waiting_max=20)) as server,
-        strangers(server, client_files) as make,
-    ):
-        crowd = [make() for _ in range(20)]
-        await until(lambda: server.figures.unfinished == 20)
-        for each in crowd:
-            each.reset()
-        for _ in range(20):
-            make()
-        await taken(server, 40)
-        await until(lambda: server.figures.now == 20)
-        assert server.figures.ended.total() == 20
 
 
 async def test_a_peer_without_tls_is_told_from_its_first_bytes(
