@@ -116,16 +116,33 @@ async def test_a_bookie_that_is_not_registered_any_more_does_not_grow() -> None:
 
 
 async def test_a_bookie_that_is_not_asked_for_any_more_does_not_grow() -> None:
-    world = await until_only_the_class_forbids_it(scaleDown={"paused": True})
-    await world.change(bookiesPerZone=1)
+    world = await built(bookiesPerZone=3, scaleDown={"paused": True})
+    await world.write_ledger()
+    world.allow(growth=False)
+    await world.fill("log-b-2", MUCH)
+    await world.settle()
+    assert await reason(world) == ("False", "GrowthWaits")
+
+    await world.change(bookiesPerZone=2)
     world.allow(growth=True)
     await world.settle()
-    assert await world.size() == "1Gi"
+    assert (await world.conditions())["Legal"][0] == "True"
+    assert await world.size("data-log-b-2") == "1Gi"
 
 
-async def test_a_volume_that_is_full_does_not_grow_by_a_spec_that_is_refused_now() -> None:
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"policy": {"quorums": {"ack": 9}}},
+        {"storage": {"size": "1Gi", "className": "other"}},
+    ],
+    ids=["refused", "blocked"],
+)
+async def test_a_volume_that_is_full_does_not_grow_by_a_spec_that_cannot_be_built(
+    spec: Json,
+) -> None:
     world = await until_only_the_class_forbids_it()
-    await world.change(policy={"quorums": {"ack": 9}})
+    await world.change(**spec)
     world.allow(growth=True)
     await world.settle()
     assert await world.size() == "1Gi"

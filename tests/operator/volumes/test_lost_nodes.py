@@ -232,7 +232,7 @@ async def test_only_so_many_bookies_are_healed_at_a_time_also_in_between() -> No
 
     for _ in range(LONG):
         world.now_ms += MINUTE_MS
-        for _ in range(2):  # no pod has come in between
+        for _ in range(3):  # no pod has come in between
             await world.turn()
             await look()
         await world.controllers()
