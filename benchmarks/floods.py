@@ -79,7 +79,9 @@ class Ground:
 
 
 @asynccontextmanager
-async def flooded(flood: str, files: TlsFiles, ports: Sequence[int]) -> AsyncIterator[None]:
+async def flooded(
+    flood: str, files: TlsFiles, ports: Sequence[int], *, niceness: int = flooding.LOWEST
+) -> AsyncIterator[None]:
     """Flood these ports during the block."""
     if flood == QUIET:
         yield
@@ -87,7 +89,7 @@ async def flooded(flood: str, files: TlsFiles, ports: Sequence[int]) -> AsyncIte
     given = (str(files.authority), str(files.certificate), str(files.key))
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", flooding.__name__, flood, *given, *map(str, ports)),
+        *("-m", flooding.__name__, flood, str(niceness), *given, *map(str, ports)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -1,11 +1,11 @@
 """Floods of peers that follow no rule, from a process of their own.
 
-    python -m benchmarks.support.flooding KIND AUTHORITY CERTIFICATE KEY PORT...
+    python -m benchmarks.support.flooding KIND NICENESS AUTHORITY CERTIFICATE KEY PORT...
 
 It says ``flooding`` once the flood is on, and goes on until its standard input ends. The files are
-those of a client whom bookies let in; only ``resets`` shows them, because it needs a stream. The
-process has the lowest priority: a real flood comes from other machines, whose CPUs it does not take
-from the honest ones.
+those of a client whom bookies let in; only ``resets`` shows them, because it needs a stream. Where
+the clock counts, the process has the lowest priority (``LOWEST``): a real flood comes from other
+machines, whose CPUs it does not take from the honest ones.
 """
 
 import asyncio
@@ -29,6 +29,8 @@ _PEERS: Final = 4
 #: The first bytes of a hello of TLS; its length says that much more follows.
 _HELLO: Final = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500)
 _HOST: Final = "127.0.0.1"
+#: The niceness of the lowest priority.
+LOWEST: Final = 19
 
 
 async def _connected(port: int) -> asyncio.StreamWriter | None:
@@ -91,7 +93,7 @@ async def handshakes(ports: Sequence[int], begun: asyncio.Event) -> None:
 
 async def resets(ports: Sequence[int], begun: asyncio.Event) -> None:
     """Begin calls over HTTP/2 and take them back at once, with a certificate that is let in."""
-    authority, certificate, key = sys.argv[2:5]
+    authority, certificate, key = sys.argv[3:6]
     context = ssl.create_default_context(cafile=authority)
     context.check_hostname = False
     context.load_cert_chain(certificate, key)
@@ -150,8 +152,8 @@ async def flood(kind: str, ports: Sequence[int]) -> None:
 
 def main() -> None:
     """Flood as the arguments say."""
-    kind, ports = sys.argv[1], sys.argv[5:]
-    os.nice(19)
+    kind, niceness, ports = sys.argv[1], int(sys.argv[2]), sys.argv[6:]
+    os.nice(niceness)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     asyncio.run(flood(kind, [int(port) for port in ports]))

@@ -152,6 +152,13 @@ def test_what_a_built_cluster_cannot_change_is_refused_and_before_that_is_not(
     ):
         clusters.apply("log", **{**built, "image": "zonekeeper:0.0.9"})
 
+    smaller = {"size": "1Gi", "className": "fast"}
+    clusters.apply("log", **{**built, "storage": {"size": "2Gi", "newVolumes": smaller}})
+    clusters.wait("log", "VolumesReady", "True")
+    clusters.apply("log", **{**built, "storage": smaller})  # only the operator knows the volumes
+    told = clusters.wait("log", "Legal", "False", "Blocked")["message"]
+    assert told.count("data-log-a-0") == 2, "its size and its class stand"
+
 
 def test_bookies_that_hold_nothing_are_taken_back_also_those_that_a_hand_added(
     new_clusters: Callable[[], Clusters],

@@ -1,4 +1,4 @@
-"""A bookie that serves gets another volume on a real control plane, at a person's word."""
+"""A bookie that serves gets a smaller volume on a real control plane, at a person's word."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -33,11 +33,19 @@ def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     return [name for name in before if after.get(name) != before[name]]
 
 
+def sizes(clusters: Clusters) -> Mapping[str, str]:
+    """Give what each claim asks for."""
+    return {
+        item["metadata"]["name"]: item["spec"]["resources"]["requests"]["storage"]
+        for item in clusters.lab.list("pvc", namespace=clusters.space)
+    }
+
+
 def test_a_bookie_that_serves_is_emptied_and_gets_another_volume(
     new_clusters: Callable[[], Clusters], store: KazooClient
 ) -> None:
     clusters = new_clusters()
-    clusters.apply("log", policy=SOON)
+    clusters.apply("log", policy=SOON, storage={"size": "1Gi"})
     clusters.wait_for_ready("log")
     clusters.wait("log", "RepairReady", "True")
     written = asyncio.run(write(clusters))
@@ -46,6 +54,8 @@ def test_a_bookie_that_serves_is_emptied_and_gets_another_volume(
     cookie = f"/{clusters.space}/ledgers/cookies/{VICTIM}"
     made = store.exists(cookie).czxid
 
+    smaller = {"size": "1Gi", "newVolumes": {"size": "512Mi"}}
+    clusters.apply("log", policy=SOON, storage=smaller)
     clusters.lab.kubectl("annotate", "bkc", "log", "-n", clusters.space, f"{WORD}={VICTIM}")
     clusters.until("log", lambda: phase(clusters) == "Done", what="another volume")
     clusters.wait("log", "VolumesReady", "True")
@@ -53,6 +63,7 @@ def test_a_bookie_that_serves_is_emptied_and_gets_another_volume(
 
     assert changed(volumes, claims(clusters)) == [f"data-{VICTIM}"]
     assert changed(pods, uids(clusters)) == [VICTIM]
+    assert [name for name, size in sizes(clusters).items() if size == "512Mi"] == [f"data-{VICTIM}"]
     assert store.exists(cookie).czxid == made, "the cookie was never deleted"
     assert VICTIM not in asyncio.run(members(clusters, written)), "every entry is read elsewhere"
     later = asyncio.run(write(clusters))

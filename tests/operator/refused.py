@@ -177,6 +177,18 @@ WRONG: Final = (
         storage={"size": "255Mi", "journal": {"size": "1Gi"}},
     ),
     _wrong(
+        "a new volume too small",
+        "spec.storage.newVolumes.size",
+        "must be at least 352Mi, or the bookie has no room to work; write 352Mi or more",
+        storage={"size": "1Gi", "newVolumes": {"size": "351Mi"}},
+    ),
+    _wrong(
+        "a new volume too small beside a journal",
+        "spec.storage.newVolumes.size",
+        "must be at least 256Mi",
+        storage={"size": "1Gi", "newVolumes": {"size": "255Mi"}, "journal": {"size": "1Gi"}},
+    ),
+    _wrong(
         "a journal volume too small",
         "spec.storage.journal.size",
         "must be at least 256Mi",
@@ -334,6 +346,25 @@ WRONG: Final = (
         "must be a size: a whole number and KiB, MiB, GiB or TiB, or 0; write for example 10MiB",
         **_policy(repair={"bytesPerSecond": "50MB"}),
     ),
+    _wrong(
+        "a largest size below that of all volumes",
+        "spec.heal.grow.max",
+        "must not be below storage.size (2Gi); raise it, or leave it out",
+        storage={"size": "2Gi"},
+        heal={"grow": {"max": "1Gi"}},
+    ),
+    _wrong(
+        "a share that no volume has",
+        "spec.heal.grow.at",
+        "must be a whole number of percent from 1% to 99%; write for example 80%",
+        heal={"grow": {"at": "100%", "max": "4Ti"}},
+    ),
+    _wrong(
+        "a step of more than a volume",
+        "spec.heal.grow.by",
+        "must be a whole number of percent from 1% to 100%; write for example 20%",
+        heal={"grow": {"by": "101%", "max": "4Ti"}},
+    ),
     _wrong("what is kept", "spec.onDelete", "must be one of Retain, Delete", onDelete="Perhaps"),
     _wrong(
         "a zone's name",
@@ -362,7 +393,16 @@ RIGHT: Final[tuple[tuple[str, Json], ...]] = (
     ("a tag with a digest", {"image": f"host:5000/zonekeeper:V1@{DIGEST}"}),
     ("latest with a digest", {"image": f"zonekeeper:latest@{DIGEST}"}),
     ("the least volumes", {"storage": {"size": "256Mi", "journal": {"size": "256Mi"}}}),
+    ("the largest share and step", {"heal": {"grow": {"at": "99%", "by": "100%", "max": "1Ti"}}}),
+    (
+        "a largest size in another unit",
+        {"heal": {"grow": {"at": "1%", "by": "1%", "max": "1024Mi"}}},
+    ),
     ("the least volume", {"storage": {"size": "352Mi"}}),
+    (
+        "the least new volumes",
+        {"storage": {"size": "1Gi", "newVolumes": {"size": "352Mi", "className": "slow"}}},
+    ),
     (
         "empty selectors",
         {

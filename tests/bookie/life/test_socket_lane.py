@@ -80,6 +80,7 @@ async def test_a_bookie_serves_the_lane_where_it_registers_it_and_counts_its_con
         assert f'{name}_ended_total{{cause="other-protocol"}} 1' in shown
         assert f'{name}_ended_total{{cause="half-message"}} 0' in shown
         assert f"\n{name} " in shown
+        assert f"\n{name}_unfinished 0\n" in shown
 
 
 async def test_the_lane_is_open_whenever_grpc_is(

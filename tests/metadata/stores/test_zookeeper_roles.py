@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from tests.metadata.access import trying
+from tests.metadata.access import owning, trying
 from tests.support import roles, zookeeper
 from tests.support.certificates import Authority, KeyPair, Terms
 from zonekeeper.metadata.access import identities
@@ -18,6 +18,7 @@ from zonekeeper.metadata.access.node_rights import StoreRole
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.saving import securing
 from zonekeeper.metadata.store import errors
+from zonekeeper.metadata.store.layout import Root
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.metadata.stores.timeouts import Timeouts
 
@@ -43,12 +44,22 @@ class Stores:
 
     def file(self, *held: StoreRole) -> Path:
         """Write the ``auth-file`` of a process that has these roles' passwords."""
-        path = self._folder / "-".join(held)
-        path.write_text("".join(f"{roles.secret(role)}\n" for role in held))
-        return path
+        return self._written("-".join(held), *map(roles.secret, held))
 
     async def open(self, *held: StoreRole, options: str = "") -> GuardedStore:
-        query = f"?auth-file={self.file(*held)}{options}" if held else ""
+        return await self._open(f"?auth-file={self.file(*held)}{options}" if held else "")
+
+    async def open_owner(self, owner: str) -> GuardedStore:
+        """Open a store with the identity of an owner of ledgers."""
+        file = self._written(owner.replace("/", "-"), owning.SECRETS[owner])
+        return await self._open(f"?auth-file={file}")
+
+    def _written(self, name: str, *secrets: str) -> Path:
+        path = self._folder / name
+        path.write_text("".join(f"{secret}\n" for secret in secrets))
+        return path
+
+    async def _open(self, query: str) -> GuardedStore:
         store = await open_store(f"{self.address}{query}", _LASTING)
         assert isinstance(store, GuardedStore)
         self._opened.append(store)
@@ -91,6 +102,27 @@ async def test_each_role_may_do_what_the_table_says(
     for role in StoreRole:
         assert await trying.wrong(await stores.open(role), role) == []
     assert await worlds(server, stores.root) == []
+
+
+async def test_a_ledger_is_read_by_its_owner_and_the_roles_of_the_system(
+    server: zookeeper.Ensemble, stores: Stores
+) -> None:
+    admin = await stores.open(StoreRole.ADMIN)
+    also = await securing.beginning(admin, Root(admin.root), owning.IDENTITIES, trying.INSTANCE)
+    cluster = await clusters.initialise(admin, trying.INSTANCE, also=also)
+    ingest, billing, client = [
+        await clusters.open_cluster(store)
+        for store in (
+            await stores.open_owner(owning.INGEST),
+            await stores.open_owner(owning.BILLING),
+            await stores.open(StoreRole.CLIENT),
+        )
+    ]
+    system = {role: await stores.open(role) for role in StoreRole}
+    await owning.try_all(ingest, billing, client, system)
+    assert await worlds(server, stores.root) == []
+    report = await securing.secure(cluster, None, dry_run=False)
+    assert (report.changed, report.is_settled) == (0, True)
 
 
 async def test_without_an_identity_a_process_is_told_so_at_once(stores: Stores) -> None:

@@ -19,6 +19,11 @@ from zonekeeper.operator.kubernetes.api import (
 async def orphaned(**spec: object) -> tuple[World, str]:
     """Build a cluster, and delete its resource with all objects orphaned; give the instance."""
     world = World(None, **spec)
+    return world, await orphan(world)
+
+
+async def orphan(world: World) -> str:
+    """Build the cluster of a world, and delete its resource alone; give the instance."""
     await world.settle()
     instance = str((await world.get())["status"]["instance"])
     for kind in (*OWNED, CONTROLLER_REVISIONS, SECRETS):
@@ -26,7 +31,7 @@ async def orphaned(**spec: object) -> tuple[World, str]:
             meta = {**item["metadata"], "ownerReferences": []}
             world.kubernetes.put(kind, item | {"metadata": meta})
     world.kubernetes.mark_deleted(BOOKIE_CLUSTERS, SPACE, NAME)
-    return world, instance
+    return instance
 
 
 async def again(world: World, word: str | None, **spec: object) -> None:

@@ -58,6 +58,18 @@ async def test_a_difference_is_the_rolls_and_waits_for_its_gates() -> None:
     assert await orphans.controllers_of(world) == {"uid-again"}
 
 
+async def test_sets_that_make_new_volumes_are_taken_over_as_they_were_asked_for() -> None:
+    storage = {"size": "1Gi", "newVolumes": {"size": "512Mi", "className": "slow"}}
+    world, instance = await orphans.orphaned(storage=storage)
+    before = await orphans.uids(world)
+    await orphans.again(world, instance, storage=storage)
+    await world.settle()
+
+    assert (await world.conditions())["Legal"][0] == "True"
+    assert await orphans.uids(world) == before
+    assert await orphans.controllers_of(world) == {"uid-again"}
+
+
 @pytest.mark.parametrize(
     ("spec", "says"),
     [

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from tests.operator.draining.draining_world import DrainingWorld
 from tests.operator.resources import clock, resource
+from tests.operator.volumes.absence_world import LOST, AbsenceWorld
 from tests.operator.volumes.volume_world import VolumeWorld
 from tests.operator.worlds import World
 from tests.support.checkout_root import ROOT
@@ -208,6 +209,11 @@ async def test_the_role_allows_exactly_what_the_operator_does(tmp_path: Path) ->
     await growing.settle()
     await growing.change(storage={"size": "2Gi"})
     await growing.settle()
+    losing = AbsenceWorld()
+    losing.fate = note
+    await losing.settle()
+    await losing.lose_node(LOST)
+    await losing.pass_minutes(1)
     draining = DrainingWorld()
     await draining.settle()
     draining.fate = note

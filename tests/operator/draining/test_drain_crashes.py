@@ -11,8 +11,8 @@ import pytest
 from tests.operator import resources
 from tests.operator.draining import draining_world
 from tests.operator.draining.draining_world import A_IS_OPEN, AT_REST, DrainingWorld
+from tests.operator.faulty_calls import CallFault, FaultyCallsWorld
 from tests.operator.resources import NAME, SPACE
-from tests.operator.volumes.faulty_calls import CallFault, FaultyCallsWorld
 from zonekeeper.operator.kubernetes.api import BUDGETS
 
 pytestmark = pytest.mark.simulation

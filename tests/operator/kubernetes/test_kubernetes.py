@@ -13,6 +13,7 @@ from zonekeeper.operator.kubernetes.api import (
     EVENTS,
     FINALIZER,
     POLICIES,
+    STATEFUL_SETS,
     GoneError,
     Json,
     Kubernetes,
@@ -129,6 +130,27 @@ class Contract:
             *((place.space, "a"), (place.space, "b")),
             *((place.other_space, "bb"), (place.space, "c")),
         ]
+
+    # ── rules ──
+
+    async def test_claim_templates_stay_as_they_were_made(self, place: Place) -> None:
+        pod = {"containers": [{"name": "one", "image": "none"}]}
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        spec: Json = {
+            "serviceName": "x",
+            "replicas": 0,
+            "selector": {"matchLabels": {"of": "x"}},
+            "template": {"metadata": {"labels": {"of": "x"}}, "spec": pod},
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+        }
+        await place.kubernetes.apply(STATEFUL_SETS, place.body(kind=STATEFUL_SETS, spec=spec))
+        claim |= {"storageClassName": "other"}
+        with pytest.raises(KubernetesError) as refused:
+            await place.kubernetes.apply(STATEFUL_SETS, place.body(kind=STATEFUL_SETS, spec=spec))
+        assert refused.value.status == 422
+        assert "spec.volumeClaimTemplates" in str(refused.value)
+        found = await place.get(kind=STATEFUL_SETS)
+        assert "storageClassName" not in found["spec"]["volumeClaimTemplates"][0]["spec"]
 
     # ── creating ──
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.operator import repairing
 from tests.operator.resources import NOW, kept, resource, revision_of
+from zonekeeper.metadata.formats.service_info import PublishedRoom
 from zonekeeper.operator.certificates.sights import CertificateSight
 from zonekeeper.operator.cluster import desired, owned_objects, repair_objects
 from zonekeeper.operator.cluster.desired import Desired, RefusedResource
@@ -27,6 +28,7 @@ from zonekeeper.operator.roots import roots
 from zonekeeper.operator.sight.node_sight import NodeSight, SeenNode
 from zonekeeper.operator.sight.observed import Observed, Pod, RepairPod, VolumeClaim
 from zonekeeper.operator.sight.pod_trouble import PodTrouble, TroubleKind
+from zonekeeper.operator.sight.room_sight import RoomSight, SeenRoom
 from zonekeeper.operator.sight.watch_sight import WatchSight
 from zonekeeper.placement.base import upgrade_domains
 from zonekeeper.placement.base.ids import BookieId, ZoneName
@@ -357,6 +359,33 @@ def scenes(*, whole: bool = False) -> Iterator[Scene]:
         yield Scene(wanted=wanted, observed=observed)
     yield _drilling(facts[_WHOLE_ROOT], standing[_ALL_THERE], surroundings[0])
     yield from _replacing(facts[_WHOLE_ROOT], standing[_ALL_THERE], surroundings[0])
+    yield from _filling(facts[_WHOLE_ROOT], standing[_ALL_THERE], surroundings[0])
+
+
+def _filling(
+    root: roots.Facts, there: tuple[Mapping[tuple[str, str], Json], tuple[Pod, ...]], others: Json
+) -> Iterator[Scene]:
+    """Give a volume that is too full: it grows, or has the largest size already."""
+    room = PublishedRoom(free_bytes=1, total_bytes=1 << 30)
+    seen = SeenRoom(room=room, claim=f"uid-{BOOKIES[1]}")
+    claims = {
+        name: replace(claim, storage_class="fast") for name, claim in others["claims"].items()
+    }
+    owned, pods = there
+    for most in ("1Gi", "2Gi"):
+        item = _resource(built=True, heal={"grow": {"max": most}})
+        looked = Observed(
+            resource=item,
+            owned=owned,
+            pods=pods,
+            root=root,
+            kept=kept(item),
+            rooms=RoomSight(seen={BOOKIES[1]: seen}, read_ms=0),
+            growable={"fast": True},
+            wall_ms=1,
+            **others | {"claims": claims},
+        )
+        yield Scene(wanted=desired.read(item), observed=looked)
 
 
 def _drilling(

@@ -196,13 +196,14 @@ def test_only_what_the_operator_kept_for_this_very_resource_is_read() -> None:
         (
             {"storage": {"size": "512Mi"}},
             "spec.storage.size: 512Mi: cannot become less once the cluster is built: no volume "
-            "shrinks; set it to what it was or more, and for smaller volumes build another cluster "
-            "(1Gi)",
+            "shrinks; set it to what it was or more (1Gi); for other volumes set "
+            "spec.storage.newVolumes, and give each bookie one (zonekeeper.io/replace)",
         ),
         (
             {"storage": {"size": "1Gi", "className": "fast"}},
             "spec.storage.className: fast: cannot change once the cluster is built: its volumes "
-            "are there; set it to what it was (none: leave it out)",
+            "are there; set it to what it was (none: leave it out); for other volumes set "
+            "spec.storage.newVolumes, and give each bookie one (zonekeeper.io/replace)",
         ),
         (
             {"policy": {"placement": {"upgradeDomains": 5}}},

@@ -17,6 +17,8 @@ from tests.operator.said_states import (
 from tests.operator.worlds import World
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import policy_store
+from zonekeeper.metadata.formats import service_info
+from zonekeeper.metadata.formats.service_info import PublishedRoom, ServiceInfo
 from zonekeeper.metadata.store.layout import Root
 from zonekeeper.operator.cluster import desired
 from zonekeeper.operator.cluster.desired import Desired
@@ -36,7 +38,7 @@ from zonekeeper.operator.plan import causes
 from zonekeeper.operator.plan.predicates import Predicate
 from zonekeeper.operator.roots.resource_orders import AskedFor
 from zonekeeper.operator.sight import node_sight
-from zonekeeper.placement.base.ids import ZoneName
+from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.units import HOUR_MS
 from zonekeeper.placement.zones.gate import Token
 
@@ -275,6 +277,22 @@ async def release_the_zone(world: World) -> None:
     await world.release("b")
 
 
+async def fill_a_volume(world: World) -> None:
+    """Let a bookie say that its volume is full, where volumes may not grow beyond what it has."""
+    await world.change(heal={"grow": {"max": "1Gi"}})
+    store = await world.open(URI)
+    path = Root(store.root).writable(BookieId("log-a-1"))
+    if (found := await store.get(path, sync=True)) is not None:
+        room = PublishedRoom(free_bytes=1, total_bytes=1 << 30)
+        info = service_info.render(ServiceInfo(endpoints=()).with_room(room))
+        await store.put(path, info, version=found.version)
+    await store.close()
+
+
+async def let_volumes_fill(world: World) -> None:
+    await world.change(heal={})
+
+
 P = Predicate
 OF_B = ("log-b-0", "log-b-1")
 
@@ -330,6 +348,11 @@ KEEPING = (
         predicate=P.VOLUMES_GROWING,
         begin=changing(CLAIMS, "data-log-a-1", have_room("512Mi")),
         end=changing(CLAIMS, "data-log-a-1", have_room("1Gi")),
+    ),
+    WorldTrouble(
+        predicate=P.GROWTH_WAITS,
+        begin=both(changing(CLAIMS, "data-log-a-1", have_room("1Gi")), fill_a_volume),
+        end=let_volumes_fill,
     ),
     WorldTrouble(
         predicate=P.HALTED,

@@ -302,9 +302,7 @@ def plan_of(scaling: Json) -> Sequence[str]:
     return found
 
 
-async def give(
-    world: RemovingWorld, bookie: str, *, by: str, kind: OrderKind = OrderKind.REMOVE
-) -> None:
+async def give(world: World, bookie: str, *, by: str, kind: OrderKind = OrderKind.REMOVE) -> None:
     """Let a person give an order about a bookie."""
     async with cluster_of(world) as cluster:
         word = OrderWord(at_ms=1, by=by, reason="a bad disk")

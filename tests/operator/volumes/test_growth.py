@@ -75,6 +75,25 @@ async def test_a_journal_volume_grows_alone() -> None:
     assert await volume_world.templates(world) == {"1Gi"}
 
 
+@pytest.mark.parametrize(
+    ("journal", "words"),
+    [
+        ({"size": "256Mi"}, "spec.storage.journal.size: 256Mi: cannot become less"),
+        ({"size": "512Mi", "className": "x"}, "spec.storage.journal.className: x: cannot change"),
+    ],
+)
+async def test_a_journal_volume_keeps_its_class_and_does_not_shrink(
+    journal: Json, words: str
+) -> None:
+    world = await built(storage={"size": "1Gi", "journal": {"size": "512Mi"}})
+    await world.change(storage={"size": "1Gi", "journal": journal})
+    await world.settle()
+
+    assert (await world.conditions())["Legal"] == ("False", "Blocked")
+    assert words in await world.message("Legal")
+    assert "newVolumes" not in await world.message("Legal"), "there is no other way for a journal"
+
+
 async def test_a_new_bookie_has_the_larger_volume() -> None:
     world = await built()
     await world.change(storage={"size": "2Gi"}, bookiesPerZone=3)

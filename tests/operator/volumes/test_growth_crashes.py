@@ -3,10 +3,10 @@
 import pytest
 
 from tests.operator import resources
+from tests.operator.faulty_calls import CallFault, FaultyCallsWorld
 from tests.operator.resources import SPACE
 from tests.operator.roll import rolling_world
 from tests.operator.volumes import volume_world
-from tests.operator.volumes.faulty_calls import CallFault, FaultyCallsWorld
 from tests.operator.volumes.volume_world import VolumeWorld
 from zonekeeper.operator.kubernetes.api import CLAIMS
 

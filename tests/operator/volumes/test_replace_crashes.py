@@ -6,9 +6,9 @@ change of an object each fault of ``faulty_calls`` happens, stale reads of objec
 
 import pytest
 
+from tests.operator.faulty_calls import CallFault, FaultyCallsWorld
 from tests.operator.scaling.test_scale_crashes import LIFE, OFFSETS, FrailWorld
 from tests.operator.volumes import test_replacing
-from tests.operator.volumes.faulty_calls import CallFault, FaultyCallsWorld
 from tests.operator.volumes.losing_world import LosingWorld
 from tests.operator.volumes.test_replacing import ONE, ReplaceWatch
 

@@ -92,7 +92,7 @@ class VolumeWorld(World):
         assert item is not None
         templates = item["spec"]["volumeClaimTemplates"]
         spec: Json = next(one["spec"] for one in templates if one["metadata"]["name"] == volume)
-        return {**spec, "storageClassName": CLASS}
+        return {"storageClassName": CLASS, **spec}
 
 
 async def sizes(world: World) -> dict[str, str]:

@@ -12,17 +12,21 @@ from pathlib import Path
 import pytest
 
 from tests.client.patience import PATIENT
+from tests.metadata.access import owning
 from tests.metadata.stores.test_zookeeper_roles import worlds
 from tests.support import roles, zookeeper
 from tests.support.autorecovery_processes import AutorecoveryProcesses, autorecovery_processes
 from tests.support.bookie_processes import bookie_processes
 from tests.support.ready_processes import SHELL
+from zonekeeper.client.api.client import connect
+from zonekeeper.client.base import errors
 from zonekeeper.log.api import log_client
 from zonekeeper.log.formats.messages import LogMessage
 from zonekeeper.metadata.access.node_rights import StoreRole
 from zonekeeper.metadata.cluster import cluster as clusters
 from zonekeeper.metadata.cluster import elections, policy_store
 from zonekeeper.metadata.saving import securing
+from zonekeeper.metadata.store.layout import Root
 from zonekeeper.metadata.stores.opening import open_store
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 from zonekeeper.placement.base.quorums import Quorums
@@ -45,9 +49,11 @@ def address(servers: str, folder: Path, role: StoreRole) -> str:
 
 
 async def found(servers: str, folder: Path) -> None:
-    """Make the root as an operator does."""
+    """Make the root as an operator does; an owner of ledgers has an identity of its own."""
     store = await open_store(address(servers, folder, StoreRole.OPERATOR))
-    cluster = await roles.guarded_root(store, str(uuid.uuid4()))
+    instance = str(uuid.uuid4())
+    also = await securing.beginning(store, Root(store.root), owning.IDENTITIES, instance)
+    cluster = await clusters.initialise(store, instance, also=also)
     policy = Policy(
         quorums=Quorums(ensemble=2, write=2, ack=2, ack_zones=1),
         placement=PlacementRules(zones=(ZoneName("a"), ZoneName("b")), min_zones=1),
@@ -69,6 +75,25 @@ async def write(at: str) -> None:
         async with logs.writer("orders") as log:
             await log.append_and_wait(LogMessage(payload=b"message"))
         await logs.delete("orders")
+
+
+def address_of_owner(servers: str, folder: Path) -> str:
+    file = folder / "ingest.auth"
+    file.write_text(owning.SECRETS[owning.INGEST])
+    return f"zk://{servers}/ledgers?acl=open&auth-file={file}"
+
+
+async def write_owned(own: str, other: str) -> None:
+    """An owner writes, recovers and reads a ledger that no other client may open."""
+    async with connect(own, PATIENT) as ours, connect(other, PATIENT) as theirs:
+        writer = await ours.create(password=b"owner", owner=owning.INGEST)
+        await writer.append(b"entry")
+        with pytest.raises(errors.MetadataFailed, match="is that owner's alone"):
+            await theirs.open(writer.ledger_id, password=b"owner", recover=True)
+        with pytest.raises(errors.MetadataFailed, match="could not close the ledger"):
+            await theirs.create(password=b"owner", owner=owning.INGEST)
+        async with ours.open(writer.ledger_id, password=b"owner", recover=True) as reader:
+            assert [entry.payload async for entry in reader.read_entries()] == [b"entry"]
 
 
 async def taken_up(at: str, repair: AutorecoveryProcesses) -> None:
@@ -97,6 +122,8 @@ def test_no_node_of_a_life_is_open_to_the_world(tmp_path: Path) -> None:
             bookies.start()
             repair.start()
             asyncio.run(write(at[StoreRole.CLIENT]))
+            owner = address_of_owner(servers, tmp_path)
+            asyncio.run(write_owned(owner, at[StoreRole.CLIENT]))
             asyncio.run(_voted(at[StoreRole.ADMIN], repair))
             order = [*SHELL, "bookies", "drain", DRAINED, "--yes", "--no-follow", "--quiet"]
             asked = ["--reason", "a test", "--metadata", at[StoreRole.ADMIN]]

@@ -29,7 +29,7 @@ from zonekeeper.wire.host.access import Guard
 from zonekeeper.wire.host.host_limits import HostLimits
 from zonekeeper.wire.host.serving import Host
 from zonekeeper.wire.link.stream_link import StreamLink
-from zonekeeper.wire.socket import socket_link, socket_server
+from zonekeeper.wire.socket import accepting, socket_link, socket_server
 from zonekeeper.wire.twin import twin
 
 BOOKIE: Final = BookieId("rack-a-0")
@@ -231,7 +231,7 @@ class SocketWorld(World):
         super().__init__(tasks)
         self.server: socket_server.SocketServer | None = None
         self.port_limits = socket_server.SocketLimits()
-        self.figures = socket_server.SocketFigures()
+        self.figures = accepting.SocketFigures()
         self._address = Address("127.0.0.1", 0)
 
     @property

@@ -159,6 +159,17 @@ def test_a_peer_has_one_name_whichever_socket_took_it() -> None:
     assert listening.peer_of(("fe80::9%eth0", 4711, 0, 2)) == "[fe80::9%eth0]:4711"
 
 
+def test_hosts_are_told_apart_by_what_a_machine_has_for_itself() -> None:
+    def host(name: str) -> str:
+        return listening.host_of((name, 4711, 0, 0))
+
+    assert host("10.0.0.9") == host("::ffff:10.0.0.9") == "10.0.0.9"
+    assert host("10.0.0.8") != host("10.0.0.9")
+    assert host("fd00:1::9") == host("fd00:1::8:9"), "a machine takes any address of its network"
+    assert host("fd00:1::9") != host("fd00:1:0:1::9")
+    assert host("fe80::9%eth0") == host("fe80::8")
+
+
 @pytest.mark.parametrize(
     ("host", "everywhere"),
     [("[::]", True), ("[::0]", True), ("[::1]", False), ("0.0.0.0", False), ("localhost", False)],

@@ -24,9 +24,9 @@ from zonekeeper.wire.host.access import Access
 from zonekeeper.wire.running import looking, page_identity, process_figures, seam
 from zonekeeper.wire.running.looking import Page, Pages
 from zonekeeper.wire.running.page_identity import ProcessIdentity, ProcessKind
+from zonekeeper.wire.socket.accepting import SocketFigures
 from zonekeeper.wire.socket.connection import EndCause
 from zonekeeper.wire.socket.page_rights import PageRights
-from zonekeeper.wire.socket.socket_server import SocketFigures
 
 
 @dataclass(slots=True)
@@ -223,6 +223,11 @@ def _of_socket(figures: SocketFigures) -> list[Family]:
     return [
         single(
             "zonekeeper_bookie_socket_connections", figures.now, "Connections of the socket lane."
+        ),
+        single(
+            "zonekeeper_bookie_socket_connections_unfinished",
+            figures.unfinished,
+            "Connections of the socket lane whose peers have not shaken hands.",
         ),
         labelled(
             "zonekeeper_bookie_socket_connections_ended_total",

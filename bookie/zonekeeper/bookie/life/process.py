@@ -68,7 +68,8 @@ from zonekeeper.wire.running.processes import explained
 from zonekeeper.wire.running.readiness import ReadinessLines
 from zonekeeper.wire.running.running import StopRequest
 from zonekeeper.wire.socket import page_rights
-from zonekeeper.wire.socket.socket_server import SocketFigures, SocketServer
+from zonekeeper.wire.socket.accepting import SocketFigures
+from zonekeeper.wire.socket.socket_server import SocketServer
 from zonekeeper.wire.socket.socket_tls import SocketTls
 
 #: The name of the index's folder in the data folder.

@@ -30,10 +30,10 @@ _ASKED: Final[Mapping[type[Write], tuple[NodeUse, NodePermission, bool]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCaller:
-    """Who asks: the identities that it has proven, and the ACL of a node that it makes."""
+    """Who asks: the identities that it has proven, and the ACL of each node that it makes."""
 
     mine: tuple[StoreIdentity, ...]
-    acl: Callable[[str], Acl]
+    acl: Callable[[str, bytes], Acl]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class AclBook:
             if not _allows(acl, permission, caller.mine):
                 return AclRefusal(path=write.path, use=use)
             if isinstance(write, Create):
-                made[write.path] = caller.acl(write.path)
+                made[write.path] = caller.acl(write.path, write.value)
         return None
 
     def note(self, writes: Sequence[Write], written: Sequence[Written], caller: NodeCaller) -> None:
@@ -83,7 +83,7 @@ class AclBook:
             if isinstance(write, Delete):
                 self._entries.pop(write.path, None)
             elif isinstance(write, Create):
-                acl = _proven(caller.acl(write.path), caller.mine)
+                acl = _proven(caller.acl(write.path, write.value), caller.mine)
                 if acl != OPEN_ACL:
                     self._entries[done.path] = NodeAcl(entries=acl, version=0)
 

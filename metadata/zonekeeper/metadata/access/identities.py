@@ -1,11 +1,15 @@
 """Identities: what the store knows a process by, and which role each has. Pure.
 
-    <root>.zonekeeper/identities     {"roles":{"bookie":["digest:bookie:<hash>"],...}}
+    <root>.zonekeeper/identities     {"roles":{"bookie":["digest:bookie:<hash>"],...},
+                                      "owners":{"client/ingest":["digest:ingest:<hash>"]}}
 
 An identity is a scheme and a name, as ZooKeeper writes it in an ACL: ``digest:user:hash``, where
 the hash is of user and password; ``x509:CN=...``, the subject of a certificate; or ``sasl:user``.
 The node says what is public, and no password. Every process reads it when it opens the store, and
 follows it. So a process needs only its own credentials, and each node gets its ACL when it is made.
+
+An owner of ledgers may have identities of its own. Each stands among those of the role ``client``,
+too, so a release that does not know owners takes it for a client's.
 
 A bookie may have an identity of its own beside that of its role: a digest whose user begins with
 ``own.``. It is in no list: the node that it guards names it.
@@ -13,6 +17,7 @@ A bookie may have an identity of its own beside that of its role: a digest whose
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -33,6 +38,8 @@ NAME_BYTES_MAX: Final = 256
 DIGEST: Final = "digest"
 X509: Final = "x509"
 _SCHEMES: Final = (DIGEST, X509, "sasl")
+#: An owner that may have identities of its own: a principal with the role client.
+_OWNER: Final = re.compile(rf"{StoreRole.CLIENT}/[0-9A-Za-z][-0-9A-Za-z._@:]{{0,127}}")
 #: The bytes of a SHA-1, and of what encodes it.
 _HASH_BYTES: Final = 20
 
@@ -109,6 +116,8 @@ class Identities:
     """Which identities have which role; ``admin`` has at least one."""
 
     roles: Mapping[StoreRole, tuple[StoreIdentity, ...]]
+    #: The identities of owners of ledgers, by principal; each is one of a client, too.
+    owners: Mapping[str, tuple[StoreIdentity, ...]] = field(default_factory=dict)
     #: Fields that only a newer program knows, as JSON.
     unknown: str = field(default="{}")
 
@@ -120,6 +129,9 @@ class Identities:
             )
         if len(every) > IDENTITIES_MAX:
             raise BadIdentityError(f"{len(every)} identities; at most {IDENTITIES_MAX}")
+        clients = frozenset(self.roles.get(StoreRole.CLIENT, ()))
+        for owner, several in self.owners.items():
+            assert clients >= set(several), f"an identity of {owner} is one of a client"
 
     def roles_of(self, mine: Iterable[StoreIdentity]) -> tuple[StoreRole, ...]:
         """Give the roles that these identities have together, in the order of ``StoreRole``."""
@@ -128,19 +140,39 @@ class Identities:
 
 
 def parse_lines(text: str) -> Identities:
-    """Read a file of lines ``role scheme:name``; raises ``BadIdentityError`` with the line."""
+    """Read a file of lines ``role scheme:name``; raises ``BadIdentityError`` with the line.
+
+    The role ``client`` may be an owner of ledgers: ``client/ingest``.
+    """
     roles: dict[StoreRole, list[StoreIdentity]] = {}
+    owners: dict[str, list[StoreIdentity]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         word, _, rest = line.strip().partition(" ")
         try:
-            role, one = _role(word), parse_identity(rest.strip())
+            is_owner = "/" in word
+            role = StoreRole.CLIENT if is_owner else _role(word)
+            owner, one = _owner(word) if is_owner else None, parse_identity(rest.strip())
         except BadIdentityError as error:
             raise BadIdentityError(f"line {number}: {error}") from error
         if one not in roles.setdefault(role, []):
             roles[role].append(one)
-    return Identities(roles={role: tuple(several) for role, several in roles.items()})
+        if owner is not None and one not in owners.setdefault(owner, []):
+            owners[owner].append(one)
+    return Identities(
+        roles={role: tuple(several) for role, several in roles.items()},
+        owners={owner: tuple(several) for owner, several in owners.items()},
+    )
+
+
+def _owner(word: str) -> str:
+    if _OWNER.fullmatch(word) is None:
+        raise BadIdentityError(
+            f"{word[:64]!r} is no owner of ledgers: write {StoreRole.CLIENT}/NAME, as its "
+            "certificate and its ledgers name it"
+        )
+    return word
 
 
 def _role(word: str) -> StoreRole:
@@ -157,8 +189,13 @@ def render(identities: Identities, instance: str) -> bytes:
         role.value: [str(one) for one in several]
         for role, several in sorted(identities.roles.items())
     }
-    return records.render({**records.parse_object(identities.unknown.encode()), "roles": roles},
-                          instance)  # fmt: skip
+    owners: Plain = {
+        owner: [str(one) for one in several] for owner, several in sorted(identities.owners.items())
+    }
+    said: dict[str, Plain] = {"roles": roles}
+    if owners:
+        said["owners"] = owners
+    return records.render({**records.parse_object(identities.unknown.encode()), **said}, instance)
 
 
 def parse(raw: bytes) -> Identities:
@@ -174,12 +211,30 @@ def parse(raw: bytes) -> Identities:
     found = data.get("roles")
     if not isinstance(found, dict):
         raise MalformedError(Flaw.WRONG_TYPE, "roles must be an object")
-    roles: dict[StoreRole, tuple[StoreIdentity, ...]] = {}
     try:
-        for word, several in found.items():
-            if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
-                raise MalformedError(Flaw.WRONG_TYPE, "each role has a list of texts")
-            roles[_role(word)] = tuple(parse_identity(str(one)) for one in several)
-        return Identities(roles=roles, unknown=records.unknown(data, ("roles",)))
+        roles = {_role(word): _several(texts) for word, texts in found.items()}
+        return Identities(
+            roles=roles,
+            owners=_owners(data.get("owners", {}), roles.get(StoreRole.CLIENT, ())),
+            unknown=records.unknown(data, ("roles", "owners")),
+        )
     except BadIdentityError as error:
         raise MalformedError(Flaw.OUT_OF_RANGE, f"the identities: {error}") from error
+
+
+def _several(texts: Plain) -> tuple[StoreIdentity, ...]:
+    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        raise MalformedError(Flaw.WRONG_TYPE, "each role has a list of texts")
+    return tuple(parse_identity(str(one)) for one in texts)
+
+
+def _owners(found: Plain, clients: Iterable[StoreIdentity]) -> dict[str, tuple[StoreIdentity, ...]]:
+    """Read the owners. A release that does not know them may have taken a client away."""
+    if not isinstance(found, dict):
+        raise MalformedError(Flaw.WRONG_TYPE, "owners must be an object")
+    held = frozenset(clients)
+    owners = {
+        _owner(word): tuple(one for one in _several(texts) if one in held)
+        for word, texts in found.items()
+    }
+    return {owner: several for owner, several in owners.items() if several}

@@ -54,6 +54,9 @@ class NodePermission(enum.IntFlag):
 
 EVERYTHING: Final = NodePermission(31)
 
+#: The kind whose nodes have owners.
+LEDGER: Final = "ledger"
+
 _LETTERS: Final = {
     "b": StoreRole.BOOKIE,
     "a": StoreRole.AUTORECOVERY,
@@ -216,7 +219,7 @@ KINDS: Final[tuple[NodeKind, ...]] = (
         d="cao",
     ),
     _kind(
-        "ledger",
+        LEDGER,
         "a ledger's metadata, with its password",
         r"/\d\d/\d{4}/L\d{4}|/\d{3}(/\d{4}){3}/L\d{4}",
         ("ledger-directory",),

@@ -14,7 +14,7 @@ opens every node to the world.
 """
 
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from zonekeeper.metadata.access import identities, node_rights
@@ -67,6 +67,8 @@ class SecuringReport:
     strange_paths: list[tuple[str, bool]] = field(default_factory=list)
 
 
+#: Gives the ACL that a node should have, by its path, the one that it has, and what it says.
+Wanted: TypeAlias = Callable[[str, Acl, bytes], Acl]
 Progress: TypeAlias = Callable[[SecuringReport], None]
 
 
@@ -140,7 +142,7 @@ async def open_again(
         path = cluster.root.beside(identities.NAME)
         await update.update(store, path, lambda _: update.RemoveNode())
         store.assume(None)
-    return await run.walk(lambda _path, _acl: OPEN_ACL)
+    return await run.walk(lambda _path, _acl, _value: OPEN_ACL)
 
 
 async def _wanted(cluster: Cluster, wanted: Identities | None) -> Identities:
@@ -159,7 +161,7 @@ async def _publish(cluster: Cluster, wanted: Identities) -> None:
         whole = wanted
         if node is not None:
             standing = identities.parse(node.value)
-            whole = Identities(roles=wanted.roles, unknown=standing.unknown)
+            whole = replace(wanted, unknown=standing.unknown)
         raw = identities.render(whole, cluster.instance)
         return update.Keep() if node is not None and node.value == raw else update.Store(raw)
 
@@ -201,7 +203,7 @@ class _Securing:
                 if not error.maybe_applied or not await self._store.exists(path, sync=True):
                     raise
 
-    async def walk(self, wanted: Callable[[str, Acl], Acl]) -> SecuringReport:
+    async def walk(self, wanted: Wanted) -> SecuringReport:
         """Walk until nothing changes; a dry run walks once."""
         report = self._report
         while report.walks < (1 if self._dry_run else WALKS_MAX) and not report.is_settled:
@@ -225,13 +227,13 @@ class _Securing:
             for path, names in zip(batch, below, strict=True):
                 todo += [f"{path}/{name}" for name in names or ()]
 
-    async def _see(self, path: str, wanted: Callable[[str, Acl], Acl]) -> None:
+    async def _see(self, path: str, wanted: Wanted) -> None:
         """Set one node's ACL, unless it is as it should be."""
         for _ in range(_ATTEMPTS_MAX):
             found = await self._store.acl(path)
             if found is None:
                 return  # deleted meanwhile
-            acl = wanted(path, found.entries)
+            acl = wanted(path, found.entries, await self._value(path))
             if self._store.guard.kind_of(path) is None and acl != OPEN_ACL:
                 self._note_strange(path, found.entries)
                 break
@@ -253,6 +255,13 @@ class _Securing:
             self._report.changed += 1
             break
         self._report.nodes += 1
+
+    async def _value(self, path: str) -> bytes:
+        """Read what a node says, where its ACL follows from that; it never changes its owner."""
+        if not self._store.guard.has_owner(path):
+            return b""
+        node = await self._store.get(path, sync=True)
+        return b"" if node is None else node.value
 
     def _note_strange(self, path: str, acl: Acl) -> None:
         self._report.strange += 1

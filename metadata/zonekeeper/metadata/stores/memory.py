@@ -296,6 +296,9 @@ class MemoryStore(GuardedStore):
 
     def _apply(self, writes: Sequence[Write]) -> tuple[Written, ...]:
         guard = self.guard
+        if (shut_out := guard.shut_out(writes)) is not None:
+            path, why = shut_out
+            raise errors.UnauthorizedError(why, store=self.name, path=path)
         caller = NodeCaller(mine=guard.mine, acl=guard.acl)
         refused = self._server.acls.refused(writes, caller)
         if refused is not None:

@@ -19,7 +19,7 @@ from zonekeeper.metadata.store.watching import Key, Watched
 from zonekeeper.metadata.stores import tree
 
 #: The end of a session, which asks nobody.
-ITSELF: Final = NodeCaller(mine=(), acl=lambda _: OPEN_ACL)
+ITSELF: Final = NodeCaller(mine=(), acl=lambda _path, _value: OPEN_ACL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -225,6 +225,7 @@ class ZooKeeperStore(GuardedStore):
                 await self._reach(path)
                 if self._is_stale and any(isinstance(write, Create) for write in writes):
                     await self._learn()
+                self._check_ours(writes)
                 self._check_size(writes)
                 sent = True
                 written = await self._client.commit(writes, session)
@@ -233,12 +234,20 @@ class ZooKeeperStore(GuardedStore):
         except TimeoutError as late:
             raise self._late(path, maybe_applied=sent) from late
 
+    def _check_ours(self, writes: Sequence[Write]) -> None:
+        """Refuse to make a ledger that this process may not write."""
+        if (shut_out := self.guard.shut_out(writes)) is not None:
+            path, why = shut_out
+            raise errors.UnauthorizedError(why, store=self.name, path=path)
+
     def _check_size(self, writes: Sequence[Write]) -> None:
         """Refuse a transaction that is too large with its ACLs: the server would cut us off.
 
         The ACL of a node that is open to the world is part of what each write is taken for.
         """
-        made = [self.guard.acl(write.path) for write in writes if isinstance(write, Create)]
+        made = [
+            self.guard.acl(write.path, write.value) for write in writes if isinstance(write, Create)
+        ]
         entries = (entry.identity for acl in made if acl != OPEN_ACL for entry in acl)
         acl_bytes = sum(len(str(one).encode()) + _ENTRY_FRAMING_BYTES for one in entries)
         check_writes(writes, store=self.name, also_bytes=acl_bytes)

@@ -219,7 +219,7 @@ class ZooKeeperClient:
                     transaction.create(
                         write.path,
                         write.value,
-                        acl=zookeeper_answers.to_kazoo(self.guard.acl(write.path)),
+                        acl=zookeeper_answers.to_kazoo(self.guard.acl(write.path, write.value)),
                         ephemeral=write.ephemeral,
                         sequence=write.sequential,
                     )

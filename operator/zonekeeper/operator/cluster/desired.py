@@ -13,8 +13,9 @@ from typing import Final
 
 from zonekeeper.metadata.store.errors import BadStoreUriError
 from zonekeeper.metadata.stores import uri
-from zonekeeper.operator.cluster import security_rules, sizing, store_access
-from zonekeeper.operator.cluster.choices import LostVolume, OnDelete, OnScaleDown, PodUser
+from zonekeeper.operator.cluster import heal_rules, security_rules, sizing, store_access
+from zonekeeper.operator.cluster.choices import OnDelete, OnScaleDown, PodUser
+from zonekeeper.operator.cluster.heal_rules import HealRules
 from zonekeeper.operator.cluster.security_rules import NetworkRules, TlsRules
 from zonekeeper.operator.cluster.store_access import StoreAccess
 from zonekeeper.operator.kubernetes.api import Json
@@ -32,7 +33,6 @@ DEFAULT_ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 BOOKIES_PER_ZONE_MAX: Final = 1_000
 REPAIRERS_PER_ZONE_MAX: Final = 10
-HEALED_AT_ONCE_MAX: Final = 10
 CLUSTER_NAME_MAX: Final = 30
 #: A pod has a label ``<cluster>-<zone>-<hash of 10 characters>``, of at most 63 characters.
 SET_NAME_MAX: Final = 52
@@ -53,8 +53,7 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
     "autoReplication.perZone": fields.Whole(0, REPAIRERS_PER_ZONE_MAX),
     "bookiesPerZone": fields.Whole(1, BOOKIES_PER_ZONE_MAX),
     "drains.paused": fields.Flag(),
-    "heal.atOnce": fields.Whole(1, HEALED_AT_ONCE_MAX),
-    "heal.lostVolume": fields.OneOf(LostVolume),
+    **heal_rules.FIELDS,
     "image": images.IMAGE,
     **store_access.FIELDS,
     "metadata.uri": fields.Text(
@@ -70,6 +69,8 @@ FIELDS: Final[Mapping[str, fields.Kind]] = {
     "storage.className": volumes.CLASS,
     "storage.journal.className": volumes.CLASS,
     "storage.journal.size": volumes.SIZE,
+    "storage.newVolumes.className": volumes.CLASS,
+    "storage.newVolumes.size": volumes.SIZE,
     "storage.onScaleDown": fields.OneOf(OnScaleDown),
     "storage.size": volumes.SIZE,
     "update.bake": fields.Duration(0, units.DAY_MS),
@@ -80,8 +81,7 @@ DEFAULTS: Final[Mapping[str, int | str]] = {
     "autoReplication.perZone": 1,
     "bookiesPerZone": 3,
     "drains.paused": False,
-    "heal.atOnce": 1,
-    "heal.lostVolume": LostVolume.TELL.value,
+    **heal_rules.DEFAULTS,
     "onDelete": OnDelete.RETAIN.value,
     "paused": False,
     "podUser": PodUser.FIXED.value,
@@ -119,15 +119,6 @@ class UpdateRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HealRules:
-    """What the operator mends by itself."""
-
-    lost_volume: LostVolume
-    #: So many bookies at a time.
-    at_once: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
     """A legal cluster, as its resource asks for it."""
 
@@ -144,8 +135,10 @@ class Desired:
     #: Do the bookies serve the socket lane, too? One of an older release does not know the variable
     #: that says so, and serves gRPC alone.
     socket_lane: bool
-    storage_size: str
-    storage_class: str | None
+    #: Each bookie's volume.
+    volume: Volume
+    #: What is made from now on has another class or size than the volumes that stand.
+    new_volume: Volume
     #: Does the volume of a bookie that was removed stay?
     on_scale_down: OnScaleDown
     #: No further bookie is emptied because fewer are asked for.
@@ -228,7 +221,7 @@ def read(resource: Json) -> Desired | RefusedResource:
     zones = _zones(spec, problems)
     policy = _policy(spec, zones, problems)
     chosen = config.read(spec.get("config"), "spec.config", problems)
-    problems += forbidden.problems(spec)
+    problems += [*forbidden.problems(spec), *heal_rules.problems(values)]
     tls, network = security_rules.read(spec, resource, problems)
     problems += security_rules.held_by_nobody(chosen, tls)
     store = store_access.read(values, problems)
@@ -241,7 +234,7 @@ def read(resource: Json) -> Desired | RefusedResource:
     newer = tuple(_rules_of_later(zones, values))
     if not _is_built(resource):
         problems += newer
-    problems += _name_problems(resource, zones)
+    problems += [*_name_problems(resource, zones), *heal_rules.problems(values)]
     reasons = [str(problem) for problem in problems]
     if policy is None:
         return RefusedResource(tuple(reasons))
@@ -257,7 +250,7 @@ def read(resource: Json) -> Desired | RefusedResource:
     assert isinstance(repairers, int), "every plain field was read"
     sizes = {zone.name: bookies for zone in zones}
     risks = (*verdict.warnings, *gating.judge(policy.zone_watch, sizes))
-    storage_class = values.get("storage.className")
+    volume = volumes.of_class(str(values["storage.size"]), values.get("storage.className"))
     return Desired(
         namespace=resource["metadata"]["namespace"],
         name=resource["metadata"]["name"],
@@ -269,8 +262,8 @@ def read(resource: Json) -> Desired | RefusedResource:
         image=str(values["image"]),
         pod_user=PodUser(str(values["podUser"])),
         socket_lane=values["socketLane"] is True,
-        storage_size=str(values["storage.size"]),
-        storage_class=None if storage_class is None else str(storage_class),
+        volume=volume,
+        new_volume=_new_volume(volume, values),
         on_scale_down=OnScaleDown(str(values["storage.onScaleDown"])),
         scale_down_paused=values["scaleDown.paused"] is True,
         drains_paused=values["drains.paused"] is True,
@@ -278,7 +271,7 @@ def read(resource: Json) -> Desired | RefusedResource:
         resources=resources,
         config=chosen,
         update=_update(values),
-        heal=_heal(values),
+        heal=heal_rules.read(values),
         policy=replace(policy, owner=owner(resource)),
         store=store,
         tls=tls,
@@ -320,12 +313,6 @@ def _update(values: Mapping[str, object]) -> UpdateRules:
     assert isinstance(deadline_ms, int), "every plain field was read"
     paused = values["update.paused"] is True
     return UpdateRules(bake_ms=bake_ms, deadline_ms=deadline_ms, paused=paused)
-
-
-def _heal(values: Mapping[str, object]) -> HealRules:
-    at_once = values["heal.atOnce"]
-    assert isinstance(at_once, int), "every plain field was read"
-    return HealRules(lost_volume=LostVolume(str(values["heal.lostVolume"])), at_once=at_once)
 
 
 def _example(kind: fields.Kind) -> str:
@@ -390,9 +377,16 @@ def _journal(spec: Json, values: Mapping[str, object], problems: list[Problem]) 
         if not any(problem.path == where for problem in problems):
             problems.append(Problem(where, "missing", "is required", _example(volumes.SIZE)))
         return None
-    storage_class = values.get("storage.journal.className")
-    return Volume(
-        size=str(size), storage_class=None if storage_class is None else str(storage_class)
+    return volumes.of_class(str(size), values.get("storage.journal.className"))
+
+
+def _new_volume(standing: Volume, values: Mapping[str, object]) -> Volume:
+    """Read what new volumes are like; what is left out is as that of the volumes that stand."""
+    size = values.get("storage.newVolumes.size")
+    given = values.get("storage.newVolumes.className")
+    return volumes.of_class(
+        standing.size if size is None else str(size),
+        standing.storage_class if given is None else given,
     )
 
 
@@ -400,7 +394,8 @@ def _rules_of_later(zones: tuple[Zone, ...], values: Mapping[str, object]) -> It
     """Find what an operator of fewer rules may have built; there it is only warned of."""
     yield from _shared_nodes(zones)
     yield from images.problems(values.get("image"))
-    yield from volumes.problems(values.get("storage.size"), values.get("storage.journal.size"))
+    sizes = {path: values.get(path) for path in ("storage.size", "storage.newVolumes.size")}
+    yield from volumes.problems(sizes, values.get("storage.journal.size"))
 
 
 def _shared_nodes(zones: tuple[Zone, ...]) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""A StatefulSet that is about to be made again with larger volumes, kept until it stands. Pure.
+"""A StatefulSet that is about to be made again with other volumes, kept until it stands. Pure.
 
 The claim templates of a StatefulSet cannot change. So the StatefulSet is deleted, its pods stay,
 and it is made again. All that it was, and that no resource says, would be lost with a crash in

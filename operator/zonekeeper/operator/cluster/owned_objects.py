@@ -16,6 +16,7 @@ volumes: ``onDelete`` says whether they go.
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Final
 
 from zonekeeper.operator.cluster import (
@@ -40,7 +41,7 @@ from zonekeeper.operator.kubernetes.api import (
     Json,
     ObjectKind,
 )
-from zonekeeper.operator.shapes import config
+from zonekeeper.operator.shapes import config, quantities
 from zonekeeper.operator.shapes.volumes import Volume
 from zonekeeper.wire.running import seam
 
@@ -50,6 +51,8 @@ VOLUME: Final = "data"
 JOURNAL_VOLUME: Final = "journal"
 PROGRAM: Final = "bookie"
 CONTAINER: Final = PROGRAM
+#: What of a claim template says what a volume is like.
+_OF_VOLUMES: Final = ("resources", "storageClassName")
 _FOLDERS: Final = {VOLUME: DATA_FOLDER, JOURNAL_VOLUME: JOURNAL_FOLDER}
 #: A bookie ends in less time than this after SIGTERM.
 TERMINATION_SECONDS: Final = 60
@@ -142,7 +145,7 @@ def stateful_sets(desired: Desired, resource: Json) -> tuple[Json, ...]:
 def with_standing_claims(body: Json, found: Json) -> Json:
     """Give ``body`` with the claim templates of the standing object, because they cannot change.
 
-    Labels and sizes are those that stand. Volumes of other sizes need a StatefulSet that is made
+    Labels, sizes and classes are those that stand. Other volumes need a StatefulSet that is made
     again (``plan.volumes``).
     """
     standing = {
@@ -160,11 +163,12 @@ def with_standing_claims(body: Json, found: Json) -> Json:
 
 
 def _as_standing(ours: Json, standing: Json) -> Json:
-    spec, resources = ours["spec"], standing.get("spec", {}).get("resources")
+    found = standing.get("spec", {})
+    spec = {name: given for name, given in ours["spec"].items() if name not in _OF_VOLUMES}
     return {
         **ours,
         "metadata": {**ours["metadata"], "labels": standing["metadata"].get("labels", {})},
-        "spec": spec if resources is None else {**spec, "resources": resources},
+        "spec": spec | {name: found[name] for name in _OF_VOLUMES if name in found},
     }
 
 
@@ -173,10 +177,13 @@ def with_claims(body: Json, templates: list[Json]) -> Json:
     return {**body, "spec": {**body["spec"], "volumeClaimTemplates": templates}}
 
 
-def claim_sizes(found: Json) -> dict[str, str]:
-    """Give the sizes of the volumes that a StatefulSet makes, by the volume's name."""
+def claim_volumes(found: Json) -> dict[str, Volume]:
+    """Give the volumes that a StatefulSet makes, by name."""
     return {
-        one["metadata"]["name"]: str(one["spec"]["resources"]["requests"]["storage"])
+        one["metadata"]["name"]: Volume(
+            size=str(one["spec"]["resources"]["requests"]["storage"]),
+            storage_class=one["spec"].get("storageClassName"),
+        )
         for one in found.get("spec", {}).get("volumeClaimTemplates") or ()
     }
 
@@ -306,15 +313,28 @@ def _stateful_set(desired: Desired, zone: Zone, instance: str | None) -> Json:
             "spec": _pod(desired, zone, own),
         },
         "volumeClaimTemplates": [
-            _claim(name, volume, own, instance) for name, volume in volumes(desired).items()
+            _claim(name, volume, own, instance) for name, volume in new_volumes(desired).items()
         ],
     }
     return body
 
 
 def volumes(desired: Desired) -> dict[str, Volume]:
-    """Give the volumes of each bookie, by name."""
-    data = Volume(size=desired.storage_size, storage_class=desired.storage_class)
+    """Give the volumes of each bookie, by name; each has at least this size.
+
+    A volume that stands may be one of the new ones. So none grows while those are smaller.
+    """
+    size, new = desired.volume.size, desired.new_volume.size
+    least = new if quantities.is_larger(size, new) else size
+    return _with_journal(desired, replace(desired.volume, size=least))
+
+
+def new_volumes(desired: Desired) -> dict[str, Volume]:
+    """Give the volumes that are made from now on, by name."""
+    return _with_journal(desired, desired.new_volume)
+
+
+def _with_journal(desired: Desired, data: Volume) -> dict[str, Volume]:
     journal = {} if desired.journal is None else {JOURNAL_VOLUME: desired.journal}
     return {VOLUME: data, **journal}
 

@@ -10,7 +10,7 @@ whether they hold something.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
-from zonekeeper.operator.cluster import desired, store_access
+from zonekeeper.operator.cluster import desired, heal_rules, store_access
 from zonekeeper.operator.definition import crd_rules, status_schema
 from zonekeeper.operator.kubernetes.api import BOOKIE_CLUSTERS, Json
 from zonekeeper.operator.shapes import (
@@ -39,11 +39,7 @@ _DESCRIPTIONS: Final = {
     "lowered, the bookies that go are emptied first, one at a time.",
     "image": "The image of bookies and autorecovery, with a tag or a digest. Without it an upgrade "
     "of the operator rolls the cluster.",
-    "heal": "What the operator mends by itself.",
-    "heal.atOnce": "At most so many bookies are healed at a time.",
-    "heal.lostVolume": "Of a bookie whose volume is lost: Tell says so, with the ways out; Recover "
-    "has its copies made elsewhere by autorecovery, and then starts a new bookie in its place; "
-    "Refill gives it the empty disk, and it gets its copies back there.",
+    **heal_rules.DESCRIPTIONS,
     "metadata": "The metadata store of the cluster.",
     **store_access.DESCRIPTIONS,
     "metadata.uri": "The ZooKeeper ensemble and the cluster's root in it: zk://host:2181/ledgers.",
@@ -54,13 +50,18 @@ _DESCRIPTIONS: Final = {
     "a time may be evicted.",
     "scaleDown": "How the bookies go that are not asked for any more.",
     "scaleDown.paused": "No further bookie is emptied; one that is being emptied goes on.",
-    "storage": "The volumes of each bookie. Once the cluster is built they may grow; nothing else "
-    "of them can change.",
+    "storage": "The volumes of each bookie. Once the cluster is built they may grow; for another "
+    "class or a smaller size a bookie gets another volume.",
     "storage.className": "The storage class of the volumes.",
     "storage.journal": "A volume of its own for each bookie's arrival segments, which are written "
     "and synced at once. It can be had only when the cluster is built.",
     "storage.journal.className": "The storage class of the journal volumes.",
     "storage.journal.size": "The size of each bookie's journal volume. It may grow.",
+    "storage.newVolumes": "What the volumes are like that are made from now on, for bookies that "
+    "are added, healed or replaced. Volumes that stand stay as they are, and grow only up to the "
+    "smaller of both sizes.",
+    "storage.newVolumes.className": "The storage class of new volumes.",
+    "storage.newVolumes.size": "The size of new volumes.",
     "storage.onScaleDown": "When a bookie was removed because fewer are asked for, Retain keeps "
     "its volume, Delete removes it.",
     "storage.size": "The size of each bookie's volume. It may grow.",
@@ -75,17 +76,23 @@ _DESCRIPTIONS: Final = {
 }
 #: What is so if a field of ``spec`` is left out and the schema has no default; others are required.
 _OTHERWISE: Final = {
+    **heal_rules.OTHERWISE,
     **store_access.OTHERWISE,
     "image": "the operator's own image",
     "storage.className": "the default class of the Kubernetes cluster",
     "storage.journal.className": "the default class of the Kubernetes cluster",
+    "storage.newVolumes.className": "storage.className",
+    "storage.newVolumes.size": "storage.size",
 }
 #: The longest texts of plain fields, where that is not the usual limit.
 _LONGEST: Final = {
+    **dict.fromkeys(("heal.grow.at", "heal.grow.by"), 4),
+    "heal.grow.max": 16,
     "image": images.IMAGE_MAX,
     "metadata.identities": store_access.IDENTITIES_CHARACTERS_MAX,
     "storage.size": 16,
     "storage.journal.size": 16,
+    "storage.newVolumes.size": 16,
 }
 #: The longest amount, and the most of them; older API servers count an amount as a long text.
 _AMOUNT_MAX: Final = 64

@@ -11,7 +11,7 @@ the part that it is about and not at the top.
 
 from typing import Final
 
-from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.cluster import desired, heal_rules
 from zonekeeper.operator.kubernetes.api import Json
 from zonekeeper.operator.shapes import images, volumes
 from zonekeeper.placement.policy import rules
@@ -36,6 +36,8 @@ _NAME_RULE: Final = {
 _VOLUMES_STAY: Final = (
     "cannot change once the cluster is built: its volumes are there; set it to what it was"
 )
+#: What was said of new volumes may be said of all of them: the operator looks whether it is so.
+_NEW: Final = "oldSelf.spec.storage.newVolumes"
 _BOTH_JOURNALS: Final = "(has(self.spec.storage.journal) && has(oldSelf.spec.storage.journal))"
 
 
@@ -52,6 +54,11 @@ def _same_class(now: str, before: str) -> str:
     )
 
 
+def _had(name: str) -> str:
+    """Give the rule that a field was there that says what new volumes are like."""
+    return f"has({_NEW}) && has({_NEW}.{name})"
+
+
 #: What a built cluster must keep: the condition, the field, and the message if it changes.
 _CHANGES: Final = (
     (
@@ -61,14 +68,16 @@ _CHANGES: Final = (
         "it was",
     ),
     (
-        _larger("self.spec.storage.size", "oldSelf.spec.storage.size"),
+        _larger("self.spec.storage.size", "oldSelf.spec.storage.size")
+        + f" || ({_had('size')} && {_larger('self.spec.storage.size', f'{_NEW}.size')})",
         ".spec.storage.size",
-        volumes.NO_SHRINKING,
+        f"{volumes.NO_SHRINKING}; {volumes.OTHER_VOLUMES}",
     ),
     (
-        _same_class("self.spec.storage", "oldSelf.spec.storage"),
+        f"({_same_class('self.spec.storage', 'oldSelf.spec.storage')}) || "
+        f"({_had('className')} && {_same_class('self.spec.storage', _NEW)})",
         ".spec.storage.className",
-        _VOLUMES_STAY,
+        f"{_VOLUMES_STAY}; {volumes.OTHER_VOLUMES}",
     ),
     (
         "has(self.spec.storage.journal) == has(oldSelf.spec.storage.journal)",
@@ -132,6 +141,7 @@ def of_spec() -> list[Json]:
     least = _value("placement.minZones", _DEFAULTS.placement.min_zones)
     strict = _value("placement.strict", str(_DEFAULTS.placement.strict).lower())
     bookies, zones = "self.bookiesPerZone * size(self.zones)", "size(self.zones)"
+    most, size = "self.heal.grow.max", "self.storage.size"
     return [
         _rule(
             ".policy.quorums.ack",
@@ -180,6 +190,12 @@ def of_spec() -> list[Json]:
                 f"({ensemble} + {zones} - 1) / {zones}",
             ),
         ),
+        _rule(
+            ".heal.grow.max",
+            f"!has(self.heal) || !has(self.heal.grow) || !has({most}) || !isQuantity({most}) || "
+            f"!isQuantity({size}) || {_larger(most, size)}",
+            (f"%s: {heal_rules.MOST_RULE} (%s); {heal_rules.MOST_FIX}", most, size),
+        ),
     ]
 
 
@@ -210,23 +226,29 @@ def of_zones() -> list[Json]:
 
 def of_storage() -> list[Json]:
     """Give the rules on the size of a bookie's volume, with and without a journal beside it."""
+    no_new = "!has(self.newVolumes) || !has(self.newVolumes.size)"
     return [
-        _large_enough(volumes.WHOLE_MIB_MIN, unless="has(self.journal)"),
-        _large_enough(volumes.PART_MIB_MIN, unless="!has(self.journal)"),
+        _large_enough(least_mib, unless=unless, name=name)
+        for name, none in (("size", None), ("newVolumes.size", no_new))
+        for least_mib, where in (
+            (volumes.WHOLE_MIB_MIN, "has(self.journal)"),
+            (volumes.PART_MIB_MIN, "!has(self.journal)"),
+        )
+        for unless in (where if none is None else f"{none} || {where}",)
     ]
 
 
 def of_journal() -> list[Json]:
     """Give the rule on the size of a journal volume."""
-    return [_large_enough(volumes.PART_MIB_MIN, unless="!has(self.size)")]
+    return [_large_enough(volumes.PART_MIB_MIN, unless="!has(self.size)", name="size")]
 
 
-def _large_enough(least_mib: int, *, unless: str) -> Json:
+def _large_enough(least_mib: int, *, unless: str, name: str) -> Json:
     return {
-        "rule": f"{unless} || !isQuantity(self.size) || "
-        f"quantity(self.size).compareTo(quantity('{least_mib}Mi')) >= 0",
+        "rule": f"{unless} || !isQuantity(self.{name}) || "
+        f"quantity(self.{name}).compareTo(quantity('{least_mib}Mi')) >= 0",
         "message": "; ".join(volumes.too_small(least_mib)),
-        "fieldPath": ".size",
+        "fieldPath": f".{name}",
     }
 
 

@@ -64,6 +64,8 @@ def of_status() -> Json:
             "roll": _roll(),
             "scaling": _scaling(),
             "replacing": heal_schema.of_status(),
+            "growing": heal_schema.of_growing(),
+            "lostNodes": heal_schema.of_lost_nodes(),
             "order": _answered(),
             "drill": drill_schema.of_status(),
             "repair": _repair(),

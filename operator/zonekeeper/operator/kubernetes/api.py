@@ -117,6 +117,13 @@ CLAIMS: Final = ObjectKind(
     group="", version="v1", plural="persistentvolumeclaims", name="PersistentVolumeClaim"
 )
 NODES: Final = ObjectKind(group="", version="v1", plural="nodes", name="Node", namespaced=False)
+PERSISTENT_VOLUMES: Final = ObjectKind(
+    group="",
+    version="v1",
+    plural="persistentvolumes",
+    name="PersistentVolume",
+    namespaced=False,
+)
 SECRETS: Final = ObjectKind(group="", version="v1", plural="secrets", name="Secret")
 POLICIES: Final = ObjectKind(
     group="networking.k8s.io", version="v1", plural="networkpolicies", name="NetworkPolicy"

@@ -7,7 +7,8 @@ controllers: a test makes the pods of a StatefulSet with ``put``.
 The twin differs from a real API server in these points:
 
 - It knows no rights and no defaults.
-- It validates one thing: a deleted object gets no new finalizer.
+- It validates two things: a deleted object gets no new finalizer, and the claim templates of a
+  StatefulSet stay as they were made.
 - It does not know the managers of a field. A field that an apply no longer names stays, except in a
   status. A finalizer that an apply no longer names goes if only applies have put it on.
 - An apply replaces a list as a whole, also where the real one merges by key.
@@ -20,11 +21,12 @@ The twin differs from a real API server in these points:
 import itertools
 import pickle
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from zonekeeper.operator.kubernetes.api import (
     FINALIZER,
     PODS,
+    STATEFUL_SETS,
     GoneError,
     Json,
     Kubernetes,
@@ -36,6 +38,8 @@ from zonekeeper.operator.kubernetes.api import (
 T = TypeVar("T")
 
 _Key = tuple[str, str, str]
+
+_TEMPLATES: Final = "volumeClaimTemplates"
 
 
 class MemoryKubernetes(Kubernetes):
@@ -129,6 +133,9 @@ class MemoryKubernetes(Kubernetes):
         version = known["metadata"]["resourceVersion"]
         if meta.get("resourceVersion", version) != version:
             raise ObjectChangedError(409, f"{kind.name} {meta['name']} is another version")
+        if _changes_templates(kind, known, body):
+            why = "spec.volumeClaimTemplates: field is immutable"
+            raise KubernetesError(422, f"StatefulSet {meta['name']} is invalid: {why}")
         before = _copied(known)
         if subresource:
             known[subresource] = _emptied(known.get(subresource), _plain(body[subresource]))
@@ -232,6 +239,12 @@ class MemoryKubernetes(Kubernetes):
 
     def _new_version(self, meta: Json) -> None:
         meta["resourceVersion"] = str(next(self._numbers))
+
+
+def _changes_templates(kind: ObjectKind, known: Json, body: Json) -> bool:
+    """Would an apply change what the real server lets nobody change?"""
+    said = body.get("spec", {}).get(_TEMPLATES)
+    return kind is STATEFUL_SETS and said is not None and said != known["spec"].get(_TEMPLATES)
 
 
 def _key(kind: ObjectKind, namespace: str, name: str) -> _Key:

@@ -16,8 +16,9 @@ from zonekeeper.operator.plan import conditions, ownership, taking
 from zonekeeper.operator.plan.scaling import accepting, leaving
 from zonekeeper.operator.shapes import images, quantities, volumes
 from zonekeeper.operator.shapes.tls import TlsMode
+from zonekeeper.operator.shapes.volumes import Volume
 from zonekeeper.operator.sight import holdings, naming
-from zonekeeper.operator.sight.observed import Observed
+from zonekeeper.operator.sight.observed import Observed, VolumeClaim
 from zonekeeper.placement.base.ids import BookieId
 
 #: The field of each of a bookie's volumes.
@@ -130,7 +131,7 @@ def _forget(bookie: BookieId) -> str:
     return f"zonekeeper bookies decommission {bookie}"
 
 
-def changes(wanted: Desired, kept: Desired | None) -> Iterator[str]:
+def changes(wanted: Desired, kept: Desired | None, observed: Observed) -> Iterator[str]:
     """Find edits of what cannot change once a cluster is built; ``kept``: what it was built as."""
     if kept is None:
         return
@@ -139,7 +140,7 @@ def changes(wanted: Desired, kept: Desired | None) -> Iterator[str]:
             f"spec.metadata.uri: {wanted.metadata_uri}: cannot change once the cluster is built: "
             f"its bookies belong to that root; set it to {kept.metadata_uri}"
         )
-    yield from _volumes(wanted, kept)
+    yield from _volumes(wanted, kept, observed)
     if (wanted.journal is None) != (kept.journal is None):
         yield (
             "spec.storage.journal: cannot change once the cluster is built: the cookies of its "
@@ -164,19 +165,57 @@ def changes(wanted: Desired, kept: Desired | None) -> Iterator[str]:
         )
 
 
-def _volumes(wanted: Desired, kept: Desired) -> Iterator[str]:
-    """Find volumes that would shrink, or be of another class."""
-    asked = owned_objects.volumes(wanted)
-    for name, before in owned_objects.volumes(kept).items():
-        now, where = asked.get(name, before), _VOLUME_FIELDS[name]
-        if quantities.is_larger(before.size, now.size):
-            yield f"{where}.size: {now.size}: {volumes.NO_SHRINKING} ({before.size})"
-        if now.storage_class != before.storage_class:
+def _volumes(wanted: Desired, kept: Desired, observed: Observed) -> Iterator[str]:
+    """Find volumes that would shrink, or be of another class.
+
+    What was said of new volumes may be said of all of them, once each bookie has such a one.
+    """
+    where = _VOLUME_FIELDS[owned_objects.VOLUME]
+    standing, new, now = kept.volume, kept.new_volume, wanted.volume
+    if quantities.is_larger(standing.size, now.size):
+        if quantities.is_larger(new.size, now.size):
+            yield f"{where}.size: {_shrinks(now, standing)}; {volumes.OTHER_VOLUMES}"
+        elif older := ownership.claims_of(observed, lambda one: not _is_below(one, standing)):
+            yield f"{where}.size: {_shrinks(now, standing)}, as these have it: {_replace(older)}"
+    if now.storage_class != standing.storage_class:
+        if now.storage_class != new.storage_class:
+            yield f"{where}.className: {_other_class(now, standing)}; {volumes.OTHER_VOLUMES}"
+        elif older := ownership.claims_of(
+            observed, lambda one: one.storage_class != now.storage_class
+        ):
             yield (
-                f"{where}.className: {now.storage_class or 'none'}: cannot change once the cluster "
-                f"is built: its volumes are there; set it to what it was "
-                f"({before.storage_class or 'none: leave it out'})"
+                f"{where}.className: {_other_class(now, standing)}, as these have another: "
+                f"{_replace(older)}"
             )
+    if kept.journal is not None and wanted.journal is not None:
+        yield from _journals(wanted.journal, kept.journal)
+
+
+def _journals(now: Volume, before: Volume) -> Iterator[str]:
+    where = _VOLUME_FIELDS[owned_objects.JOURNAL_VOLUME]
+    if quantities.is_larger(before.size, now.size):
+        yield f"{where}.size: {_shrinks(now, before)}"
+    if now.storage_class != before.storage_class:
+        yield f"{where}.className: {_other_class(now, before)}"
+
+
+def _is_below(claim: VolumeClaim, before: Volume) -> bool:
+    return quantities.is_larger(before.size, claim.size)
+
+
+def _shrinks(now: Volume, before: Volume) -> str:
+    return f"{now.size}: {volumes.NO_SHRINKING} ({before.size})"
+
+
+def _other_class(now: Volume, before: Volume) -> str:
+    return (
+        f"{now.storage_class or 'none'}: cannot change once the cluster is built: its volumes are "
+        f"there; set it to what it was ({before.storage_class or 'none: leave it out'})"
+    )
+
+
+def _replace(claims: list[str]) -> str:
+    return f"{naming.some(claims)}; give each of their bookies another one (zonekeeper.io/replace)"
 
 
 def not_growable(wanted: Desired, kept: Desired | None, observed: Observed) -> Iterator[str]:
@@ -189,25 +228,8 @@ def not_growable(wanted: Desired, kept: Desired | None, observed: Observed) -> I
         short = ownership.claims_below(observed, name, volume.size)
         for known in sorted({observed.claims[one].storage_class or "" for one in short}):
             named = [one for one in short if (observed.claims[one].storage_class or "") == known]
-            if (why := _not_growable(known, observed)) is not None:
+            if (why := volumes.growth_stop(known, observed.growable)) is not None:
                 yield f"{where}: {why}: {naming.some(named)}; set it to {before[name].size}"
-
-
-def _not_growable(storage_class: str, observed: Observed) -> str | None:
-    if not storage_class:
-        return "volumes without a storage class cannot grow"
-    may = observed.growable.get(storage_class)
-    if may is None:
-        return (
-            f"whether volumes of storage class {storage_class} may grow was not read: give the "
-            "operator's role the rights of this release (manifests/operator/rbac.yaml)"
-        )
-    if may:
-        return None
-    return (
-        f"storage class {storage_class} does not let its volumes grow (allowVolumeExpansion), "
-        "or is gone"
-    )
 
 
 def _older(wanted: Desired, observed: Observed) -> Iterator[str]:

@@ -11,6 +11,8 @@ the same root, up or down. So two rules hold:
 A turn that builds notes the instance in the status. From then on no bookie is a stranger.
 """
 
+from collections.abc import Callable
+
 from zonekeeper.operator.cluster import desired, owned_objects
 from zonekeeper.operator.kubernetes.api import ADOPT
 from zonekeeper.operator.roots import roots
@@ -59,6 +61,15 @@ def instance(observed: Observed) -> str | None:
         return observed.instance
     ours = own_root(observed)
     return None if ours is None else ours.instance
+
+
+def claims_of(observed: Observed, is_one: Callable[[VolumeClaim], bool]) -> list[str]:
+    """Name the data claims of this very cluster's bookies of which this is so."""
+    return [
+        name
+        for name, claim in own_claims(observed).items()
+        if name.partition("-")[0] == owned_objects.VOLUME and not claim.is_left and is_one(claim)
+    ]
 
 
 def claims_below(observed: Observed, volume: str, size: str) -> list[str]:

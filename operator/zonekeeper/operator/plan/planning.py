@@ -74,6 +74,8 @@ from zonekeeper.operator.plan.removing import (
 from zonekeeper.operator.plan.scaling import scale_telling, scaling
 from zonekeeper.operator.plan.stages import Act, Case, Outcome, Settled, Stage
 from zonekeeper.operator.plan.volumes import (
+    absence,
+    filling,
     growing,
     healing,
     orphans,
@@ -159,7 +161,7 @@ def case_of(wanted: Desired | RefusedResource, observed: Observed) -> Case:
         observed, adopts = over.as_taken, over.acts
     if isinstance(wanted, Desired):
         blocked = (
-            *blocking.changes(wanted, kept),
+            *blocking.changes(wanted, kept, observed),
             *blocking.not_growable(wanted, kept, observed),
             *blocking.reasons(wanted, observed),
         )
@@ -289,6 +291,7 @@ def beside(case: Case) -> tuple[Action, ...]:
     return (
         *stages.actions_of(marking.stage(case)),
         *growing.actions(case),
+        *filling.decide(case).actions,
         *replacing.decide(case).actions,
         *healing.actions(case),
     )
@@ -382,7 +385,25 @@ def _told_of_work(case: Case, now: str, *, is_still: bool) -> Json:
         _told_of_roll(case, now, is_still=is_still)
         | _told_of_scaling(case, is_still=is_still)
         | _told_of_replacing(case, is_still=is_still)
+        | _told_of_growing(case, is_still=is_still)
+        | _told_of_nodes(case, is_still=is_still)
     )
+
+
+def _told_of_nodes(case: Case, *, is_still: bool) -> Json:
+    """Give ``status.lostNodes``; a turn that can do nothing notes nothing new."""
+    if not is_still:
+        return absence.status(case, healing.giving_up(healing.actions(case)))
+    found = case.observed.status.get("lostNodes")
+    return {} if found is None else {"lostNodes": found}
+
+
+def _told_of_growing(case: Case, *, is_still: bool) -> Json:
+    """Give ``status.growing``; a turn that can do nothing notes nothing new."""
+    if not is_still:
+        return filling.status(filling.decide(case))
+    found = case.observed.status.get("growing")
+    return {} if found is None else {"growing": found}
 
 
 def _told_of_replacing(case: Case, *, is_still: bool) -> Json:

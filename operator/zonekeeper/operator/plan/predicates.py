@@ -73,6 +73,8 @@ class Predicate(enum.StrEnum):
     REPLACE_WAITS = "ReplaceWaits"
     #: Volumes do not have the size that is asked for yet.
     VOLUMES_GROWING = "VolumesGrowing"
+    #: A volume is too full, and does not grow by itself yet.
+    GROWTH_WAITS = "GrowthWaits"
     #: Nodes of a zone are cordoned, and the zone is not opened to a drain yet.
     DRAIN_WAITS = "DrainWaits"
     #: A budget of somebody else chooses bookies, so that nobody can evict them.

@@ -22,7 +22,7 @@ from zonekeeper.operator.plan.keeping import policy, root, taken_back
 from zonekeeper.operator.plan.plans import Action, Apply, RemoveObject
 from zonekeeper.operator.plan.scaling import leaving
 from zonekeeper.operator.plan.stages import Case
-from zonekeeper.operator.plan.volumes import growing
+from zonekeeper.operator.plan.volumes import filling, growing
 from zonekeeper.operator.roll import order, templates
 from zonekeeper.operator.roll.last_copies import HeldCopies, LedgerCopies, StepPrice
 from zonekeeper.operator.roots import roots
@@ -34,6 +34,8 @@ from zonekeeper.placement.policy import rules_data
 _MARKS: Final = (APPLIED, TEMPLATE)
 #: What is done to a StatefulSet whose volumes grow.
 MADE_AGAIN: Final = "made again (its pods run on)"
+#: What becomes of a claim whose volume fills.
+BY_ITSELF: Final = "grown by itself"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,8 @@ class ResourcePreflight:
     zones: tuple[ZoneName, ...] = ()
     #: The zones with cordoned nodes, in the order in which they are opened to the drains.
     drains: tuple[ZoneName, ...] = ()
+    #: What keeps volumes that are too full from growing by themselves.
+    full: tuple[str, ...] = ()
     #: What becomes of their volumes.
     on_scale_down: OnScaleDown | None = None
     #: What a release of each gate that holds losses would copy.
@@ -142,12 +146,18 @@ def of(
         ),
         zones=leaving.zones_going(wanted, observed),
         drains=() if drains is None else drains.asked,
+        full=tuple(_of_full(case)),
         on_scale_down=wanted.on_scale_down,
         unseen=unseen,
         releases=releases,
         update=wanted.update,
         is_paused=desired.is_paused(observed.resource),
     )
+
+
+def _of_full(case: Case) -> Iterator[str]:
+    if (waiting := filling.decide(case).waiting) is not None:
+        yield from waiting.why.splitlines()
 
 
 def unknown_fields(resource: Json) -> Iterator[str]:
@@ -229,7 +239,11 @@ def _of_objects(case: Case) -> Iterator[ObjectChange]:
         before = observed.claims[grown.name].size
         sizes = (("spec.resources.requests.storage", before, grown.size),)
         yield ObjectChange(kind=CLAIMS.name, name=grown.name, what="changed", fields=sizes)
-    for name in growing.small_sets(wanted, observed):
+    for grown in filling.decide(case).actions:
+        before = observed.claims[grown.name].size
+        sizes = (("spec.resources.requests.storage", before, grown.size),)
+        yield ObjectChange(kind=CLAIMS.name, name=grown.name, what=BY_ITSELF, fields=sizes)
+    for name in growing.sets_with_others(wanted, observed):
         yield ObjectChange(kind=STATEFUL_SETS.name, name=name, what=MADE_AGAIN)
     yield from _of_budgets(observed, () if drains is None else drains.acts)
     for act in taken_back.removals(case, even_uncleared=True):

@@ -28,6 +28,7 @@ def lines(found: ResourcePreflight) -> Iterator[str]:
         yield from _steps(found)
         yield from _removals(found)
         yield from _drains(found)
+        yield from (f"volume: {one}" for one in found.full)
     yield from _releases(found)
     if found.is_paused:
         yield "spec.paused is true: nothing of it is done until it is false"
@@ -72,6 +73,7 @@ def plain(found: ResourcePreflight) -> Json:
         ],
         "removedZones": list(found.zones),
         "drainedZones": list(found.drains),
+        "fullVolumes": list(found.full),
         "movedBytes": found.moved_bytes if found.removals else 0,
         "releases": [
             {

@@ -194,7 +194,7 @@ def _of_volumes(wanted: Desired, name: str, found: Json) -> Iterator[str]:
         )
         for one in found["spec"].get("volumeClaimTemplates") or ()
     }
-    asked = owned_objects.volumes(wanted)
+    asked = owned_objects.new_volumes(wanted)
     for volume in sorted(standing.keys() | asked.keys()):
         size, kind = standing.get(volume, (None, None))
         one = asked.get(volume)

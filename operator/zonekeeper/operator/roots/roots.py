@@ -23,6 +23,7 @@ from zonekeeper.metadata.cluster import policy_store, zone_store
 from zonekeeper.metadata.cluster.cluster import Cluster
 from zonekeeper.metadata.formats import records
 from zonekeeper.metadata.formats.malformed import UnreadableError
+from zonekeeper.metadata.formats.service_info import PublishedRoom
 from zonekeeper.metadata.ledgers import ledger_listing
 from zonekeeper.metadata.ledgers.ledger_listing import Listed, UnreadableLedger
 from zonekeeper.metadata.saving import securing
@@ -98,6 +99,8 @@ class RootFound:
     declared: Declared = field(default_factory=Declared)
     #: None: it was not read, because there is no planned work.
     work: WorkFacts | None = None
+    #: The room that bookies publish; None: it was not read. One that publishes none is left out.
+    rooms: Mapping[BookieId, PublishedRoom] | None = None
     #: What is to become of bookies; a text says why the record of an order cannot be read.
     orders: Mapping[BookieId, BookieOrder | str] = field(default_factory=dict)
     #: The records of the zone watch that can be read.
@@ -148,8 +151,13 @@ class Roots:
         #: The operator's credentials.
         self.files: Final = SecretFiles()
 
-    async def look(self, address: str | None, *, for_work: bool = False) -> Facts:
-        """Read what stands at the root; ``for_work``: also what planned work asks."""
+    async def look(
+        self, address: str | None, *, for_work: bool = False, for_rooms: bool = False
+    ) -> Facts:
+        """Read what stands at the root.
+
+        ``for_work``: also what planned work asks; ``for_rooms``: also the rooms of bookies.
+        """
         if address is None:
             return NotAsked()
         try:
@@ -161,6 +169,7 @@ class Roots:
             orders = await removals.standing(cluster)
             registered = await bookie_watch.registrations(cluster)
             locations = await self._bookies.locations(cluster)
+            rooms = await self._bookies.rooms(cluster, locations) if for_rooms else None
             return RootFound(
                 instance=cluster.instance,
                 policy=policy,
@@ -172,6 +181,7 @@ class Roots:
                 declared=await planned.declared(cluster),
                 orders=orders,
                 work=await self._work_facts(cluster, locations) if for_work else None,
+                rooms=rooms,
                 gates=await gates.read(cluster, policy),
             )
         except clusters.NotAClusterError:

@@ -26,7 +26,6 @@ from zonekeeper.operator.kubernetes.api import (
     PROBES_LABEL,
     REFILLS_LABEL,
     REPAIRS_LABEL,
-    STORAGE_CLASSES,
     Json,
     Kubernetes,
     NotPermittedError,
@@ -34,14 +33,13 @@ from zonekeeper.operator.kubernetes.api import (
 )
 from zonekeeper.operator.plan.drills import drill_orders, drill_record
 from zonekeeper.operator.plan.scaling import leaving, scaling
-from zonekeeper.operator.plan.volumes import healing, replace_memory, replacing
+from zonekeeper.operator.plan.volumes import filling, healing, replace_memory, replacing
 from zonekeeper.operator.roll import memory, order
 from zonekeeper.operator.roots import roots
 from zonekeeper.operator.roots.roots import RootFound, Roots
-from zonekeeper.operator.run import holdings_reading, store_credentials
+from zonekeeper.operator.run import holdings_reading, store_credentials, volume_reading
 from zonekeeper.operator.run.holdings_reading import HoldingsQuestion, answered
 from zonekeeper.operator.run.store_credentials import NoCredentialsError
-from zonekeeper.operator.shapes import quantities
 from zonekeeper.operator.sight import (
     budget_sight,
     formats_pod,
@@ -49,6 +47,7 @@ from zonekeeper.operator.sight import (
     node_sight,
     observed,
     refill_pod,
+    room_sight,
     watch_sight,
 )
 from zonekeeper.operator.sight.formats_pod import FormatsPod
@@ -56,6 +55,7 @@ from zonekeeper.operator.sight.holdings import Holdings
 from zonekeeper.operator.sight.ledger_sight import LedgerSight
 from zonekeeper.operator.sight.node_sight import NodeSight
 from zonekeeper.operator.sight.observed import Observed, Pod, VolumeClaim
+from zonekeeper.operator.sight.room_sight import RoomSight
 from zonekeeper.operator.sight.watch_sight import WatchSight
 from zonekeeper.placement.base.ids import BookieId
 
@@ -80,6 +80,7 @@ class Earlier:
     watched: WatchSight = field(default_factory=WatchSight)
     holdings: Holdings = field(default_factory=Holdings)
     nodes: NodeSight = field(default_factory=NodeSight)
+    rooms: RoomSight = field(default_factory=RoomSight)
     #: None: no turn has looked at certificates.
     certificates: CertificateSight | None = None
     #: The failures of the last turn's acts, in words.
@@ -129,7 +130,7 @@ async def look(
         owned=owned,
         pods=pods,
         claims=claims,
-        growable=await _growable(kubernetes, wanted, of_kept, claims),
+        growable=await volume_reading.growable(kubernetes, wanted, of_kept, claims),
         nodes=await _nodes(kubernetes, earlier.nodes, pods, built, now_ms=moment.now_ms),
         foreign_budgets=budget_sight.foreign(budgets, standing, resource),
         repairers=observed.repairers(repair_pods, name),
@@ -146,9 +147,13 @@ async def look(
         wall_ms=moment.wall_ms,
         made_ms=_made_ms(resource),
     )
+    seen = replace(seen, lost_nodes=await volume_reading.lost_nodes_of(kubernetes, seen))
     for_work = _may_work(seen, built)
-    found = await _found(kubernetes, root, kept_spec.address(kept, resource), built, for_work)
+    for_rooms = filling.wants_rooms(wanted, earlier.rooms, moment.now_ms)
+    address = kept_spec.address(kept, resource)
+    found = await _found(kubernetes, root, address, built, for_work=for_work, for_rooms=for_rooms)
     looked = _with_root(seen, found, earlier, now_ms=moment.now_ms)
+    looked = await volume_reading.with_classes(kubernetes, wanted, looked)
     judged = wanted if isinstance(wanted, Desired) else of_kept
     known = still_held(judged, looked, earlier.holdings, moment.now_ms)
     return replace(
@@ -173,49 +178,21 @@ def _may_work(seen: Observed, built: Iterable[Desired]) -> bool:
     )
 
 
-async def _growable(
-    kubernetes: Kubernetes,
-    wanted: Desired | RefusedResource,
-    kept: Desired | None,
-    claims: Mapping[str, VolumeClaim],
-) -> dict[str, bool | None]:
-    """Read the storage classes of volumes that an edit would let grow: may they?"""
-    if not isinstance(wanted, Desired) or kept is None:
-        return {}
-    before, found = owned_objects.volumes(kept), dict[str, bool | None]()
-    grown = {
-        name: one.size
-        for name, one in owned_objects.volumes(wanted).items()
-        if name in before and quantities.is_larger(one.size, before[name].size)
-    }
-    for name, claim in claims.items():
-        known, size = claim.storage_class, grown.get(name.partition("-")[0])
-        if known and known not in found and quantities.is_larger(size, claim.size):
-            found[known] = await _may_grow(kubernetes, known)
-    return found
-
-
-async def _may_grow(kubernetes: Kubernetes, storage_class: str) -> bool | None:
-    try:
-        item = await kubernetes.get(STORAGE_CLASSES, "", storage_class)
-    except NotPermittedError:
-        return None
-    return item is not None and item.get("allowVolumeExpansion") is True
-
-
 async def _found(
     kubernetes: Kubernetes,
     root: Roots,
     address: str | None,
     built: list[Desired],
+    *,
     for_work: bool,
+    for_rooms: bool,
 ) -> roots.Facts:
     """Look at the root, with the credentials that the resource names now."""
     try:
         root.way = await store_credentials.way(kubernetes, root.files, built[0] if built else None)
     except NoCredentialsError as error:
         return roots.Unreachable(str(error))
-    return await root.look(address, for_work=for_work)
+    return await root.look(address, for_work=for_work, for_rooms=for_rooms)
 
 
 async def _listed(
@@ -269,11 +246,20 @@ def _made_ms(resource: Json) -> int:
 def _with_root(seen: Observed, found: roots.Facts, earlier: Earlier, *, now_ms: int) -> Observed:
     """Give what was seen with the root, and with what earlier turns saw that still holds."""
     basis = basis_of(found)
+    rooms = earlier.rooms.still(now_ms)
+    if isinstance(found, RootFound) and found.rooms is not None:
+        claims = {
+            bookie: seen.claims[name].uid
+            for bookie in found.rooms
+            if (name := owned_objects.claim_name(bookie)) in seen.claims
+        }
+        rooms = room_sight.of(found.rooms, claims, now_ms=now_ms)
     has_changed = earlier.basis is not None and basis != earlier.basis
     ledgers = earlier.ledgers
     return replace(
         seen,
         root=found,
+        rooms=rooms,
         watched=watch_sight.follow(earlier.watched, found, now_ms=now_ms),
         changed_ms=now_ms if has_changed else earlier.changed_ms,
         ledgers=None if ledgers is None or ledgers.basis != basis else ledgers,

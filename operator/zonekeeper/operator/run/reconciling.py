@@ -174,6 +174,7 @@ class Reconciler:
             self._earlier,
             watched=seen.watched,
             nodes=seen.nodes,
+            rooms=seen.rooms,
             certificates=seen.certificates,
             holdings=seen.holdings,
             basis=observing.basis_of(seen.root),

@@ -1,10 +1,10 @@
 """The volumes of a bookie: their kinds, and the least sizes at which it has room to work. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from zonekeeper.operator.shapes import names
+from zonekeeper.operator.shapes import names, quantities
 from zonekeeper.placement.base import fields
 from zonekeeper.placement.base.fields import Problem
 from zonekeeper.wire.running.bookie_config import ARRIVAL_BYTES_MIN, CAPACITY_BYTES_MIN
@@ -13,8 +13,12 @@ CLASS: Final = fields.Text(names.SUBDOMAIN, "the name of a storage class", "fast
 SIZE: Final = fields.Text(r"[1-9][0-9]{0,5}(Mi|Gi|Ti)", "a whole number and Mi, Gi or Ti", "100Gi")
 #: What is said of a size that is smaller than that of the volumes that are there.
 NO_SHRINKING: Final = (
-    "cannot become less once the cluster is built: no volume shrinks; set it to what it was or "
-    "more, and for smaller volumes build another cluster"
+    "cannot become less once the cluster is built: no volume shrinks; set it to what it was or more"
+)
+#: How a bookie gets a volume of another class or of a smaller size.
+OTHER_VOLUMES: Final = (
+    "for other volumes set spec.storage.newVolumes, and give each bookie one "
+    "(zonekeeper.io/replace)"
 )
 _BYTES: Final = {"Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 _MIB: Final = _BYTES["Mi"]
@@ -40,15 +44,45 @@ def too_small(least_mib: int) -> tuple[str, str]:
     )
 
 
-def problems(size: object, journal_size: object) -> Iterator[Problem]:
+def of_class(size: str, storage_class: object) -> Volume:
+    """Give a volume of this size; the class may be left out."""
+    return Volume(size=size, storage_class=None if storage_class is None else str(storage_class))
+
+
+def is_same(one: Volume, other: Volume) -> bool:
+    """Are two volumes of one size and class? Sizes are compared by value."""
+    same_size = quantities.value(one.size) == quantities.value(other.size)
+    return same_size and one.storage_class == other.storage_class
+
+
+def growth_stop(storage_class: str | None, growable: Mapping[str, bool | None]) -> str | None:
+    """Say why the volumes of a class do not grow; None: they may.
+
+    ``growable``: what was read of classes; None: a class may not be read.
+    """
+    if not storage_class:
+        return "volumes without a storage class cannot grow"
+    may = growable.get(storage_class)
+    if may is None:
+        return (
+            f"whether volumes of storage class {storage_class} may grow was not read: give the "
+            "operator's role the rights of this release (manifests/operator/rbac.yaml)"
+        )
+    if may:
+        return None
+    return (
+        f"storage class {storage_class} does not let its volumes grow (allowVolumeExpansion), "
+        "or is gone"
+    )
+
+
+def problems(sizes: Mapping[str, object], journal_size: object) -> Iterator[Problem]:
     """Find volumes that are too small; None: there is none, or its size cannot be read."""
     whole = WHOLE_MIB_MIN if journal_size is None else PART_MIB_MIN
-    for path, given, least_mib in (
-        ("spec.storage.size", size, whole),
-        ("spec.storage.journal.size", journal_size, PART_MIB_MIN),
-    ):
+    asked = [(path, given, whole) for path, given in sizes.items()]
+    for path, given, least_mib in (*asked, ("storage.journal.size", journal_size, PART_MIB_MIN)):
         if given is not None and _bytes(str(given)) < least_mib * _MIB:
-            yield Problem(path, fields.shown(given), *too_small(least_mib))
+            yield Problem(f"spec.{path}", fields.shown(given), *too_small(least_mib))
 
 
 def _bytes(size: str) -> int:

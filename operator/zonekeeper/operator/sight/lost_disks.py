@@ -1,5 +1,7 @@
 """Bookies whose volume is lost: an empty disk stands where the store knows a bookie. Pure.
 
+A bookie whose volume is on a node that is gone for long has lost it, too (``plan.volumes``).
+
 A bookie refuses an empty disk under its old cookie, and its last words say so. That is the case
 after the claim of its volume was deleted, or after its volume was wiped. A disk that is not mounted
 looks the same to the bookie, and may come back.
@@ -19,14 +21,23 @@ from zonekeeper.wire.running import seam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostDisk:
-    """A bookie whose process refuses its disk because the disk is empty."""
+    """A bookie whose disk is empty, so that its process refuses it; or is gone with its node."""
 
     bookie: BookieId
     zone: ZoneName
     #: The uid of its pod.
     uid: str
+    #: The uid of the claim whose volume is gone with its node; empty: the disk is empty.
+    claim: str = ""
+    #: That node.
+    host: str = ""
 
     def __str__(self) -> str:
+        if self.claim:
+            return (
+                f"{self.bookie}: its volume is on the node {self.host}, which is gone for longer "
+                "than spec.heal.after: the volume counts as lost"
+            )
         return (
             f"{self.bookie}: its disk is empty, and the metadata store knows it by its cookie: the "
             "volume is lost, or is not mounted"

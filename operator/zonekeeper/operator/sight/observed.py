@@ -33,6 +33,7 @@ from zonekeeper.operator.sight.holdings import Holdings
 from zonekeeper.operator.sight.ledger_sight import LedgerSight
 from zonekeeper.operator.sight.node_sight import NodeSight
 from zonekeeper.operator.sight.pod_trouble import PodTrouble
+from zonekeeper.operator.sight.room_sight import RoomSight
 from zonekeeper.operator.sight.watch_sight import WatchSight
 from zonekeeper.placement.base.ids import BookieId, ZoneName
 
@@ -91,6 +92,8 @@ class VolumeClaim:
     #: None: it names no storage class.
     storage_class: str | None = None
     leaving: bool = False
+    #: The name of the volume that it is bound to; empty: it is bound to none.
+    volume: str = ""
     #: Since when the file system waits for the pod to be made anew (wall time); None: it does not.
     pending_ms: int | None = None
 
@@ -98,6 +101,18 @@ class VolumeClaim:
     def is_bound(self) -> bool:
         """Has it a volume? The size of one without cannot change."""
         return self.capacity is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostNode:
+    """A bookie whose volume is on a node that is no more."""
+
+    bookie: BookieId
+    zone: ZoneName
+    #: The uids of its pod, which was never on a node, and of its claim.
+    pod: str
+    claim: str
+    host: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +156,10 @@ class Observed:
     growable: Mapping[str, bool | None] = field(default_factory=dict)
     #: What an earlier resource of this name has left.
     orphans: OrphanSight = field(default_factory=OrphanSight)
+    #: The bookies whose volumes are on nodes that are no more, in order.
+    lost_nodes: tuple[LostNode, ...] = ()
+    #: The rooms of bookies; they are read where volumes grow by themselves.
+    rooms: RoomSight = field(default_factory=RoomSight)
     #: What was seen of the zone watch, up to this look.
     watched: WatchSight = field(default_factory=WatchSight)
     #: What was seen of the Secrets with certificates.
@@ -153,7 +172,7 @@ class Observed:
     failures: tuple[str, ...] = ()
     #: The version of the operator that looks; empty: it is not known.
     version: str = ""
-    #: Wall time.
+    #: Wall time; 0: it is not known, as in a look ahead.
     wall_ms: int = 0
     #: When the resource was made, in wall time of the API server; 0: it is not known.
     made_ms: int = 0
@@ -303,6 +322,7 @@ def claim(item: Json) -> VolumeClaim:
         size=str(((spec.get("resources") or {}).get("requests") or {}).get("storage", "")),
         capacity=None if capacity is None or status.get("phase") != "Bound" else str(capacity),
         storage_class=spec.get("storageClassName"),
+        volume=str(spec.get("volumeName") or ""),
         leaving=bool(meta.get("deletionTimestamp")),
         pending_ms=_pending_ms(status),
         is_left=LEFT_LABEL in meta.get("labels", {}),

@@ -47,7 +47,7 @@ def made(of_set: Json, lost: LostDisk, resource: Json) -> Json:
     container = {name: bare[name] for name in _OF_CONTAINER if name in bare}
     claims = [
         {"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{bookie}"}}
-        for volume in owned_objects.claim_sizes(of_set)
+        for volume in owned_objects.claim_volumes(of_set)
     ]
     return {
         "metadata": {

@@ -71,6 +71,19 @@ async def start_server(
         raise
 
 
+def host_of(sockname: tuple[object, ...]) -> str:
+    """Name what the other side of a connection has for itself: its address.
+
+    Of IPv6 that is a network of 64 bits, of which any machine may take any address.
+    """
+    host = ipaddress.ip_address(str(sockname[0]).partition("%")[0])
+    if isinstance(host, ipaddress.IPv4Address):
+        return str(host)
+    if host.ipv4_mapped is not None:
+        return str(host.ipv4_mapped)
+    return host.packed[:8].hex(":", 2)
+
+
 def peer_of(sockname: tuple[object, ...]) -> str:
     """Name the other side of a connection: ``HOST:PORT``.
 

@@ -54,6 +54,7 @@ class EndCause(enum.Enum):
     TAKES_NOTHING = "takes-nothing"
     SILENT = "silent"
     TOO_MANY = "too-many"
+    CROWDED_OUT = "crowded-out"
     STOPPING = "stopping"
 
 
@@ -69,8 +70,7 @@ class ConnectionTimes:
 
     def shortest_ms(self) -> int:
         """Give the shortest of the times."""
-        all_ms = (self.half_ms, self.send_ms, self.silent_ms, self.ping_ms)
-        return min(each_ms for each_ms in all_ms if each_ms)
+        return min(filter(None, (self.half_ms, self.send_ms, self.silent_ms, self.ping_ms)))
 
 
 class Taker(Protocol):

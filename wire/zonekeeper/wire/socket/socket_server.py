@@ -10,10 +10,10 @@ with a line in the log and a count by cause. Its memory here is bounded (``Socke
 """
 
 import asyncio
+import functools
 import logging
 import socket
 import ssl
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,6 +39,7 @@ from zonekeeper.wire.identity import certificates
 from zonekeeper.wire.running import listening
 from zonekeeper.wire.socket import connection as connections
 from zonekeeper.wire.socket import socket_calls
+from zonekeeper.wire.socket.accepting import Accepting, SocketFigures, Unfinished
 from zonekeeper.wire.socket.connection import (
     Connection,
     ConnectionTimes,
@@ -46,12 +47,13 @@ from zonekeeper.wire.socket.connection import (
     HalfMessages,
 )
 from zonekeeper.wire.socket.flat_stream import FlatStream
+from zonekeeper.wire.socket.handshakes import HandshakeLimits
 from zonekeeper.wire.socket.queued_pipe import QueuedPipe
 from zonekeeper.wire.socket.socket_tls import SocketTls
 
 _BACKLOG: Final = 1_024
-#: The pause after a failure to take a connection, such as too many open files.
-_ACCEPT_PAUSE_S: Final = 0.1
+#: The ends of honest connections, and those of which ``accepting`` tells.
+_UNTOLD: Final = (EndCause.IN_ORDER, EndCause.LOST, EndCause.CROWDED_OUT, EndCause.STOPPING)
 
 _logger = logging.getLogger(__name__)
 
@@ -62,23 +64,16 @@ class SocketLimits:
 
     #: Each connection is a descriptor; a link has three. Further ones are closed at once.
     connections_max: int = 8_192
-    #: A peer must have finished TLS's handshake and the greeting within this time.
+    #: A peer must have finished TLS's handshake and the greeting within this time. It begins when
+    #: the connection is taken.
     greeting_ms: int = 5_000
+    handshakes: HandshakeLimits = field(default_factory=HandshakeLimits)
     #: Calls and tails of one connection at the same time.
     calls_max: int = 1_024
     tails_max: int = 1_024
     #: Messages of all connections that have begun and are not complete.
     half_bytes_max: int = 256 << 20
     times: ConnectionTimes = field(default_factory=ConnectionTimes)
-
-
-@dataclass(slots=True)
-class SocketFigures:
-    """What a port has seen since the start."""
-
-    now: int = 0
-    #: Connections that have ended, by cause.
-    ended: Counter[EndCause] = field(default_factory=Counter)
 
 
 class SocketServer:
@@ -110,7 +105,7 @@ class SocketServer:
         self._listener.setblocking(False)
         #: Differs from the port in ``address`` if that was 0.
         self.port: int = self._listener.getsockname()[1]
-        self._accepting: asyncio.Task[None] | None = None
+        self._accepting: Accepting | None = None
         self._serving: set[asyncio.Task[None]] = set()
 
     @property
@@ -120,13 +115,22 @@ class SocketServer:
 
     async def start(self) -> None:
         """Begin to serve."""
-        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+        self._accepting = Accepting(
+            self._listener,
+            self,
+            self.figures,
+            limits=self._limits.handshakes,
+            patience_ms=self._limits.greeting_ms,
+            waits_for_hello=self._tls is not None,
+        )
 
     async def stop(self, grace_ms: int) -> None:
-        """Take no new connections, and end those that are still there after the grace."""
+        """Take no new connections, and end those that are still there after the grace.
+
+        Those whose peers have not shaken hands end at once.
+        """
         if self._accepting is not None:
-            self._accepting.cancel()
-            await asyncio.wait([self._accepting])
+            self._accepting.stop()
         self._listener.close()
         if self._serving:
             await asyncio.wait(self._serving, timeout=grace_ms / 1_000)
@@ -135,34 +139,41 @@ class SocketServer:
         if self._serving:
             await asyncio.wait(self._serving)
 
-    async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                sock, peer = await loop.sock_accept(self._listener)
-            except OSError as fault:
-                _logger.warning("socket: cannot take a connection: %s", fault)
-                await asyncio.sleep(_ACCEPT_PAUSE_S)
-                continue
-            where = listening.peer_of(peer)
-            if self.figures.now >= self._limits.connections_max:
-                sock.close()
-                self._ended(where, EndCause.TOO_MANY, "there are too many connections")
-                continue
-            self.figures.now += 1
-            task = loop.create_task(self._serve(sock, where))
-            self._serving.add(task)
-            task.add_done_callback(self._left)
+    # ── what ``Accepting`` asks ──
 
-    def _left(self, task: "asyncio.Task[None]") -> None:
+    def admits(self, peer: str) -> bool:
+        """Count one more connection, if there may be one."""
+        if self.figures.now >= self._limits.connections_max:
+            self._ended(peer, EndCause.TOO_MANY, "there are too many connections")
+            return False
+        self.figures.now += 1
+        return True
+
+    def begin(self, one: Unfinished) -> "asyncio.Task[None]":
+        """Shake hands and serve."""
+        task = asyncio.get_running_loop().create_task(self._serve(one))
+        self._serving.add(task)
+        task.add_done_callback(functools.partial(self._left, one))
+        return task
+
+    def ended(self, peer: str, cause: EndCause, why: object) -> None:
+        """Note the end of a connection that was counted, and never served."""
+        self.figures.now -= 1
+        self._ended(peer, cause, why)
+
+    def _left(self, one: Unfinished, task: "asyncio.Task[None]") -> None:
         self._serving.discard(task)
         self.figures.now -= 1
+        if not one.is_taken:  # it was cancelled before it ran
+            self._shaken(one, succeeded=False)
+            one.sock.close()
+            self._ended(one.peer, EndCause.CROWDED_OUT if one.goes else EndCause.STOPPING, None)
         if not task.cancelled() and (bug := task.exception()) is not None:
             _logger.error("socket: a bug ended a connection", exc_info=bug)
 
     def _ended(self, peer: str, cause: EndCause, why: object) -> None:
         self.figures.ended[cause] += 1
-        if cause not in (EndCause.IN_ORDER, EndCause.LOST):
+        if cause not in _UNTOLD:
             _logger.warning(
                 "socket: ended the connection of %s: %s",
                 peer,
@@ -170,7 +181,8 @@ class SocketServer:
                 extra={"peer": peer, "cause": cause.value},
             )
 
-    async def _serve(self, sock: socket.socket, peer: str) -> None:
+    async def _serve(self, one: Unfinished) -> None:
+        one.is_taken = True
         limits = self._limits
         pipe = QueuedPipe(
             times=limits.times,
@@ -179,7 +191,7 @@ class SocketServer:
         )
         connection = pipe.connection
         try:
-            await self._greet_and_serve(sock, pipe, peer)
+            await self._greet_and_serve(one, pipe)
             connection.leave(None, EndCause.IN_ORDER)
         except errors.WireError as error:
             connection.fail(error, connections.cause_of(error))
@@ -188,6 +200,11 @@ class SocketServer:
             # It may have ended before, for a reason that says less.
             connection.failure, connection.cause = refused.error, refused.cause
         except asyncio.CancelledError:
+            if one.goes:
+                connection.gone_if_never_made()
+                connection.abort()
+                self._ended(one.peer, EndCause.CROWDED_OUT, None)
+                return
             stopping = errors.ShuttingDown("the bookie is shutting down")
             connection.fail(stopping, EndCause.STOPPING)
             connection.abort_soon()
@@ -195,17 +212,26 @@ class SocketServer:
         except BaseException:
             connection.abort()
             raise
-        self._ended(peer, connection.cause, connection.failure)
+        finally:
+            self._shaken(one, succeeded=False)
+        self._ended(one.peer, connection.cause, connection.failure)
         await connection.gone.wait()
 
-    async def _greet_and_serve(self, sock: socket.socket, pipe: QueuedPipe, peer: str) -> None:
+    def _shaken(self, one: Unfinished, *, succeeded: bool) -> None:
+        assert self._accepting is not None
+        self._accepting.finished(one, succeeded=succeeded)
+
+    async def _greet_and_serve(self, one: Unfinished, pipe: QueuedPipe) -> None:
         connection, limits = pipe.connection, self._limits
         try:
-            async with asyncio.timeout(limits.greeting_ms / 1_000):
-                await self._shake_hands(sock, connection)
+            async with asyncio.timeout_at(one.since_s + limits.greeting_ms / 1_000):
+                await self._shake_hands(one.sock, connection)
                 names = None if self._tls is None else certificates.names_in(connection.certificate)
-                guard = self._host.access.guard(names, peer)
+                if names is not None:
+                    self._shaken(one, succeeded=True)
+                guard = self._host.access.guard(names, one.peer)
                 greeting, version = await self._greet(pipe, guard)
+                self._shaken(one, succeeded=True)
         except TimeoutError as late:
             connection.gone_if_never_made()
             error = errors.Timeout(f"no greeting within {limits.greeting_ms} ms")

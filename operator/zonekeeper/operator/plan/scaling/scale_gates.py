@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from zonekeeper.metadata.formats.service_info import PublishedRoom
+from zonekeeper.operator.cluster import owned_objects
 from zonekeeper.operator.cluster.desired import Desired
 from zonekeeper.operator.plan.scaling import leaving
 from zonekeeper.operator.roll import gating, order
@@ -62,7 +63,7 @@ def zone_room(desired: Desired, observed: Observed, zone: ZoneName) -> Iterator[
     held, reserve = sight.kinds.held_bytes, _reserve(desired)
     needed = sum(count for one, count in held.items() if leaving.zone_of(desired, one) == zone)
     takes, rooms = root.registered - root.read_only, root.work.rooms
-    volume = int(quantities.value(desired.storage_size) or 0)
+    volume = _least(desired)
     free: dict[ZoneName, int] = {one.name: 0 for one in desired.zones}
     for one, at in root.locations.items():
         if at is None or at.zone not in free or one not in takes:
@@ -106,7 +107,7 @@ def _room(desired: Desired, observed: Observed, zone: ZoneName, bookie: BookieId
     if all(one in rooms for one in others):
         free = sum(max(0, _own(rooms[one], rooms.values()) - reserve) for one in others)
     else:
-        volume = int(quantities.value(desired.storage_size) or 0)
+        volume = _least(desired)
         free = sum(max(0, volume - reserve - held.get(one, 0)) for one in others)
     if needed > free:
         yield (
@@ -116,8 +117,13 @@ def _room(desired: Desired, observed: Observed, zone: ZoneName, bookie: BookieId
         )
 
 
+def _least(desired: Desired) -> int:
+    """Give what each bookie's volume has at least."""
+    return int(quantities.value(owned_objects.volumes(desired)[owned_objects.VOLUME].size) or 0)
+
+
 def _reserve(desired: Desired) -> int:
-    return int((quantities.value(desired.storage_size) or 0) * RESERVE.numerator) // (
+    return int((quantities.value(desired.volume.size) or 0) * RESERVE.numerator) // (
         RESERVE.denominator
     )
 

@@ -1,6 +1,7 @@
 """Volumes grow: all claims first, then the StatefulSets are made again, one after another. Pure.
 
-The claim templates of a StatefulSet cannot change, so it is deleted alone and made again. Its pods
+The claim templates of a StatefulSet cannot change, so it is deleted alone and made again: with
+larger volumes, or with those of ``spec.storage.newVolumes``, which no standing claim gets. Its pods
 stay and run on. Before that it is kept in a ControllerRevision: a crash in between loses nothing
 (``restoring`` makes it again from there). A StatefulSet is not touched while a step of the roll is
 under way, or another one is being made again.
@@ -18,7 +19,7 @@ from zonekeeper.operator.kubernetes.api import CONTROLLER_REVISIONS, STATEFUL_SE
 from zonekeeper.operator.plan import ownership, shaping
 from zonekeeper.operator.plan.plans import Action, Apply, GrowClaim, RemoveObject, RemoveSetAlone
 from zonekeeper.operator.plan.stages import Case
-from zonekeeper.operator.shapes import quantities
+from zonekeeper.operator.shapes import volumes
 from zonekeeper.operator.sight import holdings
 from zonekeeper.operator.sight.observed import Observed
 
@@ -40,37 +41,37 @@ def claims(wanted: Desired, observed: Observed) -> Iterator[GrowClaim]:
                 yield GrowClaim(name=name, uid=claim.uid, instance=claim.instance, size=one.size)
 
 
-def small_sets(wanted: Desired, observed: Observed) -> list[str]:
-    """Name the StatefulSets that make smaller volumes than are wanted, in order."""
-    asked, places = owned_objects.volumes(wanted), holdings.places(wanted)
+def sets_with_others(wanted: Desired, observed: Observed) -> list[str]:
+    """Name the StatefulSets that make other volumes than are wanted, in order."""
+    asked, places = owned_objects.new_volumes(wanted), holdings.places(wanted)
     return [
         name
         for name, item in observed.sets.items()
         if name in places  # that of a zone that leaves makes no volume any more
         and any(
-            volume in asked and quantities.is_larger(asked[volume].size, size)
-            for volume, size in owned_objects.claim_sizes(item).items()
+            volume in asked and not volumes.is_same(asked[volume], made)
+            for volume, made in owned_objects.claim_volumes(item).items()
         )
     ]
 
 
 def _sets(case: Case) -> Iterator[Action]:
     observed, standing = case.observed, case.observed.sets
-    small = small_sets(case.desired, observed)
+    others = sets_with_others(case.desired, observed)
     for one in observed.kept_sets:
         found = standing.get(one.set_name)
         if found is None or _is_leaving(found):
             return  # ``restoring`` makes it again first
-        if one.set_name not in small and found["metadata"]["uid"] == one.replaces:
+        if one.set_name not in others and found["metadata"]["uid"] == one.replaces:
             yield RemoveObject(kind=CONTROLLER_REVISIONS, name=one.name, uid=one.uid)
-    if not small or _is_leaving(standing[small[0]]) or _is_rolling(case):
+    if not others or _is_leaving(standing[others[0]]) or _is_rolling(case):
         return
-    uid = str(standing[small[0]]["metadata"]["uid"])
-    body = _made_again(case, small[0])
+    uid = str(standing[others[0]]["metadata"]["uid"])
+    body = _made_again(case, others[0])
     name = kept_set.name_of(observed.resource, body, uid)
-    newest = next((one for one in observed.kept_sets if one.set_name == small[0]), None)
+    newest = next((one for one in observed.kept_sets if one.set_name == others[0]), None)
     if newest is not None and newest.name == name:
-        yield RemoveSetAlone(name=small[0], uid=uid)
+        yield RemoveSetAlone(name=others[0], uid=uid)
     else:
         number = 1 + max((one.number for one in observed.kept_sets), default=0)
         revision = kept_set.revision(observed.resource, body, replaces=uid, number=number)

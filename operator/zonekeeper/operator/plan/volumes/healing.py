@@ -11,6 +11,13 @@ orders follow one another, and autorecovery carries them out:
 Then the pod starts a new bookie under that name on the empty disk. If the bookie comes back before
 that, the second order is taken back.
 
+A volume whose node is gone for long is lost, too (``absence``). Its claim is deleted by its uid, so
+that Kubernetes makes another one: under ``Recover`` only once the bookie is forgotten, so that a
+node which comes back before that loses nothing; under ``Refill`` at once, because the empty disk is
+needed first. The pod that is deleted with the claim was never on a node. The bookie counts as being
+healed from then on until it serves. A node that comes back after its claim is gone changes nothing:
+no claim has the old volume.
+
 Under ``lostVolume: Refill`` the bookie keeps its cookie: a pod gives it the empty disk
 (``refill_pod``). It starts in limbo for every ledger that names it, and denies nothing until its
 copies are back.
@@ -29,10 +36,10 @@ from itertools import islice
 from typing import Final, assert_never
 
 from zonekeeper.metadata.bookies.bookie_records import BookieRecord
-from zonekeeper.operator.cluster import desired
+from zonekeeper.operator.cluster import desired, owned_objects
 from zonekeeper.operator.cluster.choices import LostVolume
 from zonekeeper.operator.cluster.desired import Desired
-from zonekeeper.operator.kubernetes.api import PODS
+from zonekeeper.operator.kubernetes.api import CLAIMS, PODS
 from zonekeeper.operator.plan import ownership
 from zonekeeper.operator.plan.plans import (
     Action,
@@ -44,7 +51,7 @@ from zonekeeper.operator.plan.plans import (
 )
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.stages import Case
-from zonekeeper.operator.plan.volumes import replacing
+from zonekeeper.operator.plan.volumes import absence, replacing
 from zonekeeper.operator.roots.roots import RootFound
 from zonekeeper.operator.sight import lost_disks, refill_pod
 from zonekeeper.operator.sight.lost_disks import LostDisk
@@ -69,7 +76,7 @@ def giver(observed: Observed) -> str:
 
 def is_wanted(observed: Observed) -> bool:
     """Is there perhaps something to do? Then the look reads what planned work asks."""
-    return any(True for _ in lost_disks.refusing(observed.pods))
+    return bool(observed.lost_nodes) or any(True for _ in lost_disks.refusing(observed.pods))
 
 
 def actions(case: Case) -> tuple[Action, ...]:
@@ -80,11 +87,25 @@ def actions(case: Case) -> tuple[Action, ...]:
     return tuple(_Healing(case.buildable, case.observed, root).actions())
 
 
+def giving_up(actions: Iterable[Action]) -> set[BookieId]:
+    """Name the bookies whose claims these acts delete."""
+    prefix = f"{owned_objects.VOLUME}-"
+    return {
+        BookieId(one.name.removeprefix(prefix))
+        for one in actions
+        if isinstance(one, RemoveObject) and one.kind is CLAIMS
+    }
+
+
 def waits(case: Case) -> Waiting | None:
     """Say which volumes are lost, and what is done about each; None: none is."""
     root = case.observed.root
     anew = replacing.given_anew(case.observed, root) if isinstance(root, RootFound) else None
-    found = [one for one in lost_disks.found(case.observed) if one.bookie != anew]
+    lost = lost_disks.found(case.observed)
+    if case.buildable is not None and isinstance(root, RootFound):
+        gone = absence.lost(case.buildable, case.observed, root)
+        lost += tuple(one for one in gone if one.bookie in root.locations)
+    found = [one for one in lost if one.bookie != anew]
     if not found:
         return None
     told = []
@@ -103,7 +124,12 @@ class _Healing:
         self._wanted = wanted
         self._observed = observed
         self._root = root
-        self._lost = lost_disks.found(observed)
+        gone = absence.lost(wanted, observed, root)
+        #: Those of them that the store does not know any more: a new bookie may take the place.
+        self._forgotten = [one for one in gone if one.bookie not in root.locations]
+        known = (one for one in gone if one.bookie in root.locations)
+        self._lost = [*lost_disks.found(observed), *known]
+        self._given_up = absence.given_up(observed, root)
         #: Its volume is given anew because a person asks for it: no choice is asked.
         self._anew = replacing.given_anew(observed, root)
 
@@ -111,11 +137,13 @@ class _Healing:
         yield from self._back()
         yield from self._refilled()
         pods = {pod.name for pod in self._observed.refilling}
-        yield from self._given(
+        anew = [
             one
             for one in self._lost
             if one.bookie == self._anew and refill_pod.name_of(one.bookie) not in pods
-        )
+        ]
+        yield from _emptied(one for one in anew if one.claim)
+        yield from self._given(one for one in anew if not one.claim)
         if self._wanted.journal is not None:
             return
         match self._wanted.heal.lost_volume:
@@ -130,9 +158,11 @@ class _Healing:
             case _:
                 assert_never(self._wanted.heal.lost_volume)
 
-    def _refill(self) -> Iterator[Apply]:
-        """Make the pods that give empty disks."""
-        yield from self._given(self._next(self._lost))
+    def _refill(self) -> Iterator[Action]:
+        """Make the pods that give empty disks; one that is gone with its node comes first."""
+        chosen = self._chosen(self._lost)
+        yield from _emptied(one for one in chosen if one.claim)
+        yield from self._given(one for one in chosen if not one.claim)
 
     def _given(self, lost: Iterable[LostDisk]) -> Iterator[Apply]:
         for one in lost:
@@ -170,11 +200,24 @@ class _Healing:
     def _recover(self) -> Iterator[Action]:
         """Give the orders; a bookie that is written off comes before one that is whole."""
         readable = [one for one in self._lost if self._record(one.bookie) is not None]
-        for one in self._next(sorted(readable, key=lambda one: not self._is_off(one.bookie))):
+        for one in self._chosen(sorted(readable, key=lambda one: not self._is_off(one.bookie))):
             if self._is_off(one.bookie):
                 yield OrderRemoval(bookie=one.bookie, **self._named())
             else:
                 yield OrderRecovery(bookie=one.bookie, **self._named())
+
+    def _chosen(self, lost: list[LostDisk]) -> list[LostDisk]:
+        """Give those that are healed now: first those whose claims were deleted for that."""
+        pods = {pod.name for pod in self._observed.refilling}
+        begun = [
+            one
+            for one in lost
+            if one.bookie in self._given_up
+            and one.bookie not in self._root.orders
+            and refill_pod.name_of(one.bookie) not in pods
+            and self._holds(one.zone) is None
+        ]
+        return [*begun, *self._next(lost)]
 
     def _next(self, lost: Iterable[LostDisk]) -> list[LostDisk]:
         """Give those that may be healed next, of these."""
@@ -208,7 +251,7 @@ class _Healing:
         records = {} if work is None else work.records
         limbo = {name for name, one in records.items() if one is None or one.lost_data is not None}
         # A bookie that was in limbo, and whose disk is lost again, is to be healed anew.
-        return ordered | filled | (limbo - own)
+        return ordered | filled | self._given_up | (limbo - own)
 
     def told(self, one: LostDisk) -> str:
         """Say what is done about it, or what may be done."""
@@ -270,6 +313,7 @@ class _Healing:
         for one in lost_disks.refusing(self._observed.pods):
             if one.bookie not in self._root.locations and one.bookie not in self._root.orders:
                 yield RemoveObject(kind=PODS, name=one.bookie, uid=one.uid)
+        yield from _emptied(one for one in self._forgotten if one.bookie not in self._root.orders)
 
     def _record(self, bookie: BookieId) -> BookieRecord | None:
         work = self._root.work
@@ -299,6 +343,14 @@ class _Healing:
             "owner": giver(self._observed),
             "reason": REASON,
         }
+
+
+def _emptied(gone: Iterable[LostDisk]) -> Iterator[RemoveObject]:
+    """Let Kubernetes make another claim and another pod; the pod was never on a node."""
+    for one in gone:
+        name = owned_objects.claim_name(one.bookie)
+        yield RemoveObject(kind=CLAIMS, name=name, uid=one.claim)
+        yield RemoveObject(kind=PODS, name=one.bookie, uid=one.uid)
 
 
 def _is_by(order: BookieOrder, by: str) -> bool:

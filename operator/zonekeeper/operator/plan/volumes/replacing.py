@@ -35,7 +35,7 @@ from zonekeeper.operator.plan.plans import (
 from zonekeeper.operator.plan.predicates import Predicate, Waiting
 from zonekeeper.operator.plan.scaling import leaving, scale_gates
 from zonekeeper.operator.plan.stages import Case
-from zonekeeper.operator.plan.volumes import replace_memory
+from zonekeeper.operator.plan.volumes import growing, replace_memory
 from zonekeeper.operator.plan.volumes.replace_memory import ReplaceNotes
 from zonekeeper.operator.roll import memory
 from zonekeeper.operator.roots.roots import RootFound
@@ -180,8 +180,16 @@ class _Replacing:
             yield "the roll goes first: see the condition Rolling"
         elif scale is None or scale.is_done is not True:
             yield "bookies are being removed: see the condition Scaled"
+        elif self._waits_for_its_set(bookie):
+            yield "its StatefulSet is made again first, with the volumes that are asked for"
         else:
             yield from scale_gates.waits(self._wanted, self._observed, roll.sets, bookie)
+
+    def _waits_for_its_set(self, bookie: BookieId) -> bool:
+        """Would its new volume be another one than is asked for?"""
+        name = bookie.rpartition("-")[0]
+        is_away = any(one.set_name == name for one in self._observed.kept_sets)
+        return is_away or name in growing.sets_with_others(self._wanted, self._observed)
 
     def _go_on(self, bookie: BookieId, order: BookieOrder) -> ReplaceProgress:
         claim, pod = _claim(self._observed, bookie), self._pod(bookie)
@@ -208,6 +216,9 @@ class _Replacing:
             return self._tells(bookie, order, "is emptied", notes)
         if bookie not in self._observed.holdings.empty:
             return self._tells(bookie, order, "is emptied; the ledgers are listed once more", notes)
+        if self._waits_for_its_set(bookie):
+            what = "is emptied; its StatefulSet is made again with the volumes that are asked for"
+            return self._tells(bookie, order, what, notes)
         confirmed = ConfirmEmptied(bookie=bookie, token=order.token, instance=self._root.instance)
         name = f"{owned_objects.VOLUME}-{bookie}"
         actions: list[Action] = [confirmed, RemoveObject(kind=CLAIMS, name=name, uid=notes.claim)]

@@ -1,4 +1,4 @@
-"""A StatefulSet that was deleted to be made again with larger volumes is made again. Pure.
+"""A StatefulSet that was deleted to be made again with other volumes is made again. Pure.
 
 This stage decides from what was kept, and from nothing that the resource asks for now: pods without
 a StatefulSet get theirs back as it was, and all else follows from there. What was kept is removed
@@ -38,7 +38,7 @@ def waits(observed: Observed) -> Waiting | None:
     left = sorted({one.set_name for one in observed.kept_sets if _is_away(one.set_name, observed)})
     if not left:
         return None
-    why = f"StatefulSets are made again with larger volumes, their pods run on: {', '.join(left)}"
+    why = f"StatefulSets are made again with other volumes, their pods run on: {', '.join(left)}"
     return Waiting(Predicate.VOLUMES_GROWING, why)
 
 
