@@ -71,6 +71,24 @@ async def test_a_turn_of_the_loop_begins_one_handshake() -> None:
 
 
 @virtual_time.played
+async def test_a_turn_that_comes_back_is_used_at_once() -> None:
+    limits = HandshakeLimits(waiting_max=9, begun_max=9, failed_per_s=0.001, turns_max=1)
+    turns, loop, found = PageTurns(limits), asyncio.get_running_loop(), list[float]()
+
+    async def shake() -> None:
+        async with turns.turn("a") as succeeded:
+            await asyncio.sleep(1)
+            found.append(round(loop.time() - start_s, 3))
+            succeeded()
+
+    start_s = loop.time()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(3):
+            tasks.create_task(shake())
+    assert found == [1.0, 2.0, 3.0]
+
+
+@virtual_time.played
 async def test_one_that_must_make_room_is_told_and_one_that_gives_up_leaves_nothing() -> None:
     turns = PageTurns(HandshakeLimits(waiting_max=2, begun_max=9, failed_per_s=0.001, turns_max=1))
     await begun(turns, "a")
