@@ -69,6 +69,26 @@ async def test_who_holds_connections_open_without_a_word_keeps_no_probe_out(
             await writer.wait_closed()
 
 
+async def test_a_host_with_many_connections_makes_room_and_one_with_few_stays(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "REQUEST_TIMEOUT_MS", 60_000)  # no connection is closed for that
+    probe = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+    assert await ask(port, get("/healthz")) == (200, "alive\n")
+    held = [
+        await asyncio.open_connection("127.0.0.1", port) for _ in range(looking.CONNECTIONS_MAX)
+    ]
+    assert await ask(port, get("/healthz")) == (200, "alive\n")
+    with contextlib.suppress(ConnectionError):
+        assert await held[0][0].read() == b"", "the oldest of its host made room"
+    probe[1].write(get("/healthz"))
+    assert (await probe[0].read()).startswith(b"HTTP/1.1 200 ")
+    for _, writer in (probe, *held):
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [

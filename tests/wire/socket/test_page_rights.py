@@ -8,7 +8,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -41,7 +41,10 @@ from zonekeeper.wire.running.audit_log import AuditLog
 from zonekeeper.wire.running.looking import Page
 from zonekeeper.wire.running.page_asking import PageAsking
 from zonekeeper.wire.running.page_identity import ProcessKind
+from zonekeeper.wire.socket import page_turns
+from zonekeeper.wire.socket.handshakes import HandshakeLimits
 from zonekeeper.wire.socket.page_rights import PageRights
+from zonekeeper.wire.socket.page_turns import PageTurns
 
 INSTANCE = "here"
 ALIVE, READY, METRICS, STATE = "/healthz", "/readyz", "/metrics", "/state"
@@ -284,6 +287,33 @@ async def test_a_connection_that_says_nothing_is_closed(port: PagePort) -> None:
     assert await reader.read() == b""
     writer.close()
     await writer.wait_closed()
+
+
+async def test_only_peers_without_a_certificate_use_the_turns_up_and_each_host_has_its_own(
+    bookie_files: TlsFiles, authorities: Authorities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = HandshakeLimits(failed_per_s=0.001, turns_max=1)
+    monkeypatch.setattr(page_turns, "LIMITS", few)
+    monitor = of_role(authorities.ours, Role.MONITOR)
+    hosts: list[str] = []
+    async with opened(bookie_files) as port:
+        for _ in range(5):
+            assert (await port.ask(METRICS, monitor))[0] == HTTPStatus.OK
+        assert (await port.ask(ALIVE))[0] == HTTPStatus.OK
+        monkeypatch.setattr(looking, "REQUEST_TIMEOUT_MS", 100)
+        assert await is_ended(port, None), "no turn is left"
+
+    by_certificate = PageRights(bookie_files, AuditLog(lambda: 0.0)).by_certificate()
+
+    def noted(host: str) -> contextlib.AbstractAsyncContextManager[Callable[[], None]]:
+        hosts.append(host)
+        return PageTurns(HandshakeLimits()).turn(host)
+
+    monkeypatch.setattr(looking, "REQUEST_TIMEOUT_MS", 60_000)
+    pages, there = {ALIVE: lambda: Page("alive\n")}, Address("127.0.0.1", 0)
+    async with looking.served(pages, there, replace(by_certificate, turn=noted)) as number:
+        await asked(number, get(ALIVE), showing(None, bookie_files.authority))
+    assert hosts == ["127.0.0.1"]
 
 
 async def test_half_handshakes_count_as_connections_and_keep_no_probe_out(

@@ -3,8 +3,8 @@
 The server answers GET for the paths of a table, one request a connection. It refuses anything else
 with the matching status. Every process that reaches the port may send requests. So the size and
 the time of a request, and the number of connections, are bounded. At the limit the oldest
-connection is closed. A peer that opens connections and sends nothing must not keep a probe out,
-because a process whose probe fails is killed.
+connection of the host that has the most is closed. A peer that opens connections and sends nothing
+must not keep a probe out, because a process whose probe fails is killed.
 
 Pages may be by certificate (``ByCertificate``). Then the port speaks TLS. A peer may show a
 certificate, and only a peer that may look is shown a page. Every other peer is told one word by
@@ -18,8 +18,9 @@ between a client and a bookie.
 import asyncio
 import json
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -56,6 +57,9 @@ class ByCertificate:
     A certificate is in DER, and TLS has checked it; None: the peer showed none.
     """
 
+    #: Waits until a peer of this host may shake hands; the block calls what it is given if the peer
+    #: showed a certificate.
+    turn: Callable[[str], AbstractAsyncContextManager[Callable[[], None]]]
     #: Gives what the next connection uses.
     context: Callable[[], ssl.SSLContext]
     #: May a peer with this certificate see the pages?
@@ -106,15 +110,15 @@ async def served(
 
     ``by_certificate`` is None: every peer that reaches the port may look, and there is no TLS.
     """
-    #: The open connections, oldest first.
-    served_now: dict[asyncio.StreamWriter, None] = {}
+    #: The open connections and their hosts, oldest first.
+    served_now: dict[asyncio.StreamWriter, str] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        served_now[writer] = None
+        served_now[writer] = listening.host_of(writer.get_extra_info("peername"))
         if len(served_now) > CONNECTIONS_MAX:
-            oldest = next(iter(served_now))
-            del served_now[oldest]
-            oldest.transport.abort()
+            goes = _first_to_go(served_now)
+            del served_now[goes]
+            goes.transport.abort()
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_MS / 1000):
                 if by_certificate is None:
@@ -137,6 +141,12 @@ async def served(
         server.close()
 
 
+def _first_to_go(served_now: Mapping[asyncio.StreamWriter, str]) -> asyncio.StreamWriter:
+    """Give the oldest connection of the host that has the most."""
+    many = Counter(served_now.values())
+    return max(served_now, key=lambda one: many[served_now[one]])
+
+
 async def _serve_by_certificate(
     pages: Pages,
     by_certificate: ByCertificate,
@@ -152,12 +162,16 @@ async def _serve_by_certificate(
             await writer.drain()
         return
     stream = TlsStream(reader, writer, by_certificate.context(), first)
-    try:
-        await stream.shake_hands()
-    except ssl.SSLError:
-        by_certificate.failed()
-        raise
-    peer = listening.peer_of(writer.get_extra_info("peername"))
+    sockname = writer.get_extra_info("peername")
+    async with by_certificate.turn(listening.host_of(sockname)) as succeeded:
+        try:
+            await stream.shake_hands()
+        except ssl.SSLError:
+            by_certificate.failed()
+            raise
+        if stream.certificate is not None:
+            succeeded()
+    peer = listening.peer_of(sockname)
     caller = _Caller(by_certificate, stream.certificate, peer)
     await stream.write_last(_bytes(_answer(pages, await _head_over(stream), caller)))
 

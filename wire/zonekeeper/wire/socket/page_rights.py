@@ -29,6 +29,7 @@ from zonekeeper.wire.running import seam
 from zonekeeper.wire.running.audit_log import AuditLog
 from zonekeeper.wire.running.looking import ByCertificate, Page
 from zonekeeper.wire.socket import socket_tls
+from zonekeeper.wire.socket.page_turns import PageTurns
 
 _NOT_YET: Final = Page(
     "this process does not know its cluster yet, and so not who may see its pages; try again\n",
@@ -92,6 +93,7 @@ class PageRights:
     def by_certificate(self) -> ByCertificate:
         """Give what the port needs."""
         return ByCertificate(
+            turn=PageTurns().turn,
             context=self._context,
             may_look=self._may_look,
             refused=self._refused,
