@@ -88,17 +88,21 @@ class Lab:
 
     @contextmanager
     def one_more(self, zone: str) -> Iterator[str]:
-        """Add a machine in a zone of its own while the block runs, and give its name."""
-        name = f"{zone}-0"
+        """Add a machine to a zone, or in a zone of its own, while the block runs; give its name."""
+        name = f"{zone}-{len(self.nodes_of(zone))}"
         self._nodes[name] = (zone, 1 + len(self._nodes))
         try:
             self.start_node(name)
             self.wait_for_nodes([name])
             yield name
         finally:
-            self.stop_node(name)
-            self.kubectl("delete", "node", name)
+            self.lose_node(name)
             del self._nodes[name]
+
+    def lose_node(self, name: str) -> None:
+        """Let a machine be gone for good: it has no power, and Kubernetes forgets it."""
+        self.stop_node(name)
+        self.kubectl("delete", "node", name, "--ignore-not-found")
 
     def stop_node(self, name: str) -> None:
         """Take a machine's power: its kubelet and its pods are killed at once."""
