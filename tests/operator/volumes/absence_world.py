@@ -53,6 +53,20 @@ class AbsenceWorld(LosingWorld):
         self.kubernetes.put(PODS, {"metadata": meta | owners, "spec": spec, "status": PENDING})
         await self.controllers()
 
+    async def controllers(self) -> None:
+        await super().controllers()
+        fits = [pod for pod in await self.kubernetes.list(PODS, SPACE) if self._fits_now(pod)]
+        for pod in fits:
+            # Another claim, which Kubernetes makes for a pod that waits, too, is bound to no node.
+            self.kubernetes.mark_deleted(PODS, SPACE, pod["metadata"]["name"])
+        if fits:
+            await super().controllers()
+
+    def _fits_now(self, pod: Json) -> bool:
+        claim = self.kubernetes.peek(CLAIMS, SPACE, f"data-{pod['metadata']['name']}")
+        is_bound = claim is not None and "volumeName" in claim.get("spec", {})
+        return claim is not None and pod.get("status") == PENDING and not is_bound
+
     @staticmethod
     def host(name: str) -> str:
         """Name the host of a bookie."""
