@@ -28,7 +28,7 @@ from zonekeeper.metadata.logs import log_candidate, log_candidates
 from zonekeeper.metadata.logs.log_candidate import BadCandidateError, CandidateMark
 from zonekeeper.metadata.logs.log_candidates import CandidateTaken, HandoverUnderWay
 from zonekeeper.metadata.logs.logs import NoLogError
-from zonekeeper.metadata.stores.memory import MemoryStore
+from zonekeeper.metadata.stores.memory import MemoryStore, Passage, RequestKind
 from zonekeeper.placement.base.ids import ZoneName
 
 #: Nobody rotates by itself.
@@ -472,6 +472,30 @@ async def test_a_turn_that_is_lost_ends_at_once_without_the_store(lab: Lab) -> N
         store.mend()
         await claims
     await check_whole(lab, 1)
+
+
+@played(bookies_in=SMALL)
+async def test_a_turn_is_lost_too_if_its_writer_hears_of_the_claim_first(lab: Lab) -> None:
+    """A bookie may tell it before the record does, as after a long stop of its process."""
+    await create(lab)
+    first = await writing_host(lab, "a-1", "a")
+    turn, logs = first.turn, first.logs
+    assert turn is not None
+    assert logs is not None
+    store, reads = logs.client.cluster.store, 0
+
+    def weather(kind: RequestKind) -> Passage:
+        nonlocal reads
+        reads += kind is RequestKind.READ
+        return Passage(back_ms=5_000 if reads == 1 else 0)  # the first one is of who follows
+
+    assert isinstance(store, MemoryStore)
+    store.weather = weather
+    async with plain(lab, "other") as other:
+        await take(other)
+        await until(lambda: turn.is_over)
+        assert turn.is_lost
+    await finish(lab, first)
 
 
 async def take(log: LogClient) -> None:

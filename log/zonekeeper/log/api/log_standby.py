@@ -168,6 +168,8 @@ class LogTurn:
     async def _hear_end(self) -> None:
         await self.writer.ended()
         if not self._giving:
+            # The writer may hear of the claim before the standing does.
+            self.is_lost = self.is_lost or self.writer.is_taken
             self._over.set()
             self._standing.ring()
 

@@ -28,7 +28,7 @@ from zonekeeper.log.sessions import chain
 from zonekeeper.log.sessions.log_writing import LogWriting
 from zonekeeper.log.sessions.writing_state import WritingState
 from zonekeeper.log.writing.budget import LogBudget
-from zonekeeper.metadata.formats.log_record import LogWriterMark
+from zonekeeper.metadata.formats.log_record import LogTaken, LogWriterMark
 from zonekeeper.metadata.formats.message_ids import MessageId
 from zonekeeper.metadata.store.background import alongside
 
@@ -182,6 +182,11 @@ class LogWriter:
     async def ended(self) -> None:
         """Wait until the writer has ended, for whatever reason."""
         await self._state.until_ended()
+
+    @property
+    def is_taken(self) -> bool:
+        """Has the writer ended because another one claimed the log?"""
+        return isinstance(self._state.failure, LogTaken)
 
     async def run(self) -> None:
         """Carry out the writing, until the writer is closed or has lost the log."""
