@@ -1,7 +1,7 @@
-"""Fewer bookies on a real control plane: nine become six under writes, and no entry is lost."""
+"""Fewer bookies on a real control plane: they go under writes, and no entry is lost."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pytest
@@ -18,15 +18,17 @@ from zonekeeper.metadata.stores.opening import open_store
 pytestmark = pytest.mark.cluster
 
 POLICY: Final = SOON | {"zoneWatch": SOON["zoneWatch"] | {"sessionTimeout": "4s"}}
-GOING: Final = {f"log-{zone}-2" for zone in ZONES}
+DELETE: Final = {"size": "1Gi", "onScaleDown": "Delete"}
 SAMPLE_SECONDS: Final = 0.2
 
 
 class Scaled:
     """One cluster, its cookies, its volumes and its orders."""
 
-    def __init__(self, clusters: Clusters, store: KazooClient) -> None:
+    def __init__(self, clusters: Clusters, store: KazooClient, *, ordinal: int) -> None:
         self.clusters = clusters
+        #: The bookies that are to go.
+        self.going: Final = {f"log-{zone}-{ordinal}" for zone in ZONES}
         self._store = store
         self._root = f"/{clusters.space}/ledgers"
         #: What went, in the order in which it was seen.
@@ -53,12 +55,23 @@ class Scaled:
     def is_over(self) -> bool:
         """Look once, and note what is gone; claims are read first, because they go last."""
         claims, cookies = self.claims(), self.cookies()
-        for name in sorted(GOING):
+        for name in sorted(self.going):
             for what, left in (("claim", claims), ("cookie", cookies)):
                 if name not in left and f"{what} {name}" not in self.gone:
                     self.gone.append(f"{what} {name}")
         assert len(self.orders()) <= 1, "one bookie at a time"
-        return not GOING & claims and not self.orders()
+        return not self.going & claims and not self.orders()
+
+    def is_whole(self, before: Mapping[str, str]) -> None:
+        """Check that those are gone that were to go, in order, and no other was disturbed."""
+        clusters, left = self.clusters, before.keys() - self.going
+        clusters.wait("log", "Scaled", "True")
+        clusters.wait_for_ready("log")
+        assert self.cookies() == left
+        assert asyncio.run(named(clusters.uri)) <= left
+        for name in self.going:
+            assert self.gone.index(f"cookie {name}") < self.gone.index(f"claim {name}")
+        assert uids(clusters) == {name: before[name] for name in left}
 
 
 async def until(writing: Writing, is_over: Callable[[], bool]) -> None:
@@ -95,11 +108,11 @@ def test_nine_bookies_become_six_under_writes_and_a_number_that_is_raised_again_
     new_clusters: Callable[[], Clusters], store: KazooClient
 ) -> None:
     clusters = new_clusters()
-    storage = {"size": "1Gi", "onScaleDown": "Delete"}
-    clusters.apply("log", policy=POLICY, update={"bake": "0s"}, storage=storage)
+    clusters.apply("log", policy=POLICY, update={"bake": "0s"}, storage=DELETE)
     clusters.wait_for_ready("log")
     clusters.wait("log", "RepairReady", "True")
-    before, scaled, first = uids(clusters), Scaled(clusters, store), Writing(clusters)
+    scaled = Scaled(clusters, store, ordinal=2)
+    before, first = uids(clusters), Writing(clusters)
     everything = {*before}
 
     def is_ordered() -> bool:
@@ -119,13 +132,37 @@ def test_nine_bookies_become_six_under_writes_and_a_number_that_is_raised_again_
     scaled.to(2)
     asyncio.run(until(second, scaled.is_over))
 
-    clusters.wait("log", "Scaled", "True")
+    scaled.is_whole(before)
+    assert second.written
+    asyncio.run(first.read_all())
+    asyncio.run(second.read_all())
+    clusters.delete("log")
+
+
+@pytest.mark.long
+def test_twelve_bookies_become_nine_though_one_is_killed_while_it_is_emptied(
+    new_clusters: Callable[[], Clusters], store: KazooClient
+) -> None:
+    clusters = new_clusters()
+    clusters.apply("log", policy=POLICY, update={"bake": "0s"}, storage=DELETE, bookiesPerZone=4)
     clusters.wait_for_ready("log")
-    assert scaled.cookies() == everything - GOING
-    assert asyncio.run(named(clusters.uri)) <= everything - GOING
-    for name in GOING:
-        assert scaled.gone.index(f"cookie {name}") < scaled.gone.index(f"claim {name}")
-    assert uids(clusters) == {name: uid for name, uid in before.items() if name not in GOING}
+    clusters.wait("log", "RepairReady", "True")
+    scaled, first = Scaled(clusters, store, ordinal=3), Writing(clusters)
+    before = uids(clusters)
+
+    def is_ordered() -> bool:
+        if len(first.written) >= 3:
+            scaled.to(3)
+        return bool(scaled.orders())
+
+    asyncio.run(until(first, is_ordered))
+    (victim,) = scaled.orders()
+    kill = ("delete", "pod", victim, "-n", clusters.space, "--grace-period=0", "--force")
+    clusters.lab.kubectl(*kill)
+    second = Writing(clusters)
+    asyncio.run(until(second, scaled.is_over))
+
+    scaled.is_whole(before)
     assert second.written
     asyncio.run(first.read_all())
     asyncio.run(second.read_all())
