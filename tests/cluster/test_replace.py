@@ -45,7 +45,8 @@ def test_a_bookie_that_serves_is_emptied_and_gets_another_volume(
     new_clusters: Callable[[], Clusters], store: KazooClient
 ) -> None:
     clusters = new_clusters()
-    clusters.apply("log", policy=SOON, storage={"size": "1Gi"})
+    journal = {"size": "512Mi"}
+    clusters.apply("log", policy=SOON, storage={"size": "1Gi", "journal": journal})
     clusters.wait_for_ready("log")
     clusters.wait("log", "RepairReady", "True")
     written = asyncio.run(write(clusters))
@@ -54,16 +55,16 @@ def test_a_bookie_that_serves_is_emptied_and_gets_another_volume(
     cookie = f"/{clusters.space}/ledgers/cookies/{VICTIM}"
     made = store.exists(cookie).czxid
 
-    smaller = {"size": "1Gi", "newVolumes": {"size": "512Mi"}}
+    smaller = {"size": "1Gi", "newVolumes": {"size": "768Mi"}, "journal": journal}
     clusters.apply("log", policy=SOON, storage=smaller)
     clusters.lab.kubectl("annotate", "bkc", "log", "-n", clusters.space, f"{WORD}={VICTIM}")
     clusters.until("log", lambda: phase(clusters) == "Done", what="another volume")
     clusters.wait("log", "VolumesReady", "True")
     clusters.wait_for_ready("log")
 
-    assert changed(volumes, claims(clusters)) == [f"data-{VICTIM}"]
+    assert changed(volumes, claims(clusters)) == [f"data-{VICTIM}", f"journal-{VICTIM}"]
     assert changed(pods, uids(clusters)) == [VICTIM]
-    assert [name for name, size in sizes(clusters).items() if size == "512Mi"] == [f"data-{VICTIM}"]
+    assert [name for name, size in sizes(clusters).items() if size == "768Mi"] == [f"data-{VICTIM}"]
     assert store.exists(cookie).czxid == made, "the cookie was never deleted"
     assert VICTIM not in asyncio.run(members(clusters, written)), "every entry is read elsewhere"
     later = asyncio.run(write(clusters))

@@ -328,7 +328,7 @@ class World:
             meta = {"name": f"data-{name}", "namespace": SPACE, "labels": {**born, **labels}}
             claim = self.kubernetes.put(CLAIMS, {"metadata": meta})
             self.volumes[claim["metadata"]["uid"]] = instance
-            await self._further_claims(name, item)
+        await self._further_claims(name, item)
         if pod is None:
             image = item["spec"]["template"]["spec"]["containers"][0]["image"]
             serves = self.volumes[claim["metadata"]["uid"]] == instance and image not in self.broken

@@ -74,8 +74,11 @@ async def test_taken_off_at_any_moment_it_is_as_before_or_replaced(turns: int) -
     await test_replacing.is_well(world)
 
 
-async def replaced(fault: CallFault | None, at: int) -> FaultyLosingWorld:
-    world = FaultyLosingWorld()
+async def replaced(
+    fault: CallFault | None, at: int, *volumes: str, **spec: object
+) -> FaultyLosingWorld:
+    """Replace a bookie while this fault happens; ``volumes``: those that go beside its data."""
+    world = FaultyLosingWorld(**spec)
     await test_replacing.built(world)
     watch = ReplaceWatch(world)
     world.faulty.changes, world.faulty.fault, world.faulty.at = 0, fault, at
@@ -83,7 +86,7 @@ async def replaced(fault: CallFault | None, at: int) -> FaultyLosingWorld:
     for _ in range(LIVES):
         # An operator that has just begun waits for the zone watch, and changes nothing meanwhile.
         await world.settle(after_turn=watch.look)
-    assert watch.gone == [ONE]
+    assert watch.gone == [ONE, *volumes]
     return world
 
 
@@ -96,5 +99,14 @@ async def test_one_replacement_has_as_many_changes_of_objects_as_are_tried() -> 
 @pytest.mark.parametrize("at", POINTS)
 async def test_a_fault_at_any_change_ends_in_one_replacement(at: int, fault: CallFault) -> None:
     world = await replaced(fault, at)
+    assert (await test_replacing.noted(world))["phase"] == "Done"
+    await test_replacing.is_well(world)
+
+
+@pytest.mark.parametrize("fault", list(CallFault))
+@pytest.mark.parametrize("at", POINTS)
+async def test_a_fault_at_any_change_ends_with_both_volumes_new(at: int, fault: CallFault) -> None:
+    storage = test_replacing.WITH_JOURNAL
+    world = await replaced(fault, at, f"journal-{ONE}", storage=storage)
     assert (await test_replacing.noted(world))["phase"] == "Done"
     await test_replacing.is_well(world)

@@ -14,6 +14,7 @@ def of_status() -> dict[str, Any]:
         "properties": {
             "bookie": text,
             "claim": text | {"description": "The uid of the claim that goes."},
+            "journal": text | {"description": "The uid of the journal's claim, which goes, too."},
             "pod": text | {"description": "The uid of the pod that ran on it last."},
             "phase": text | {"enum": ["Replacing", "Done"]},
         },

@@ -16,8 +16,9 @@ class ReplaceNotes:
     """The bookie that a person named, and what it had before."""
 
     bookie: BookieId
-    #: The uid of the claim that goes.
+    #: The uid of the claim that goes, and of that of the journal volume; "": there is none.
     claim: str
+    journal: str = ""
     #: The uid of the pod that ran on it last.
     pod: str
     #: The bookie serves on another volume.
@@ -32,6 +33,7 @@ def read(status: Json) -> ReplaceNotes | None:
     return ReplaceNotes(
         bookie=BookieId(str(told["bookie"])),
         claim=str(told["claim"]),
+        journal=str(told.get("journal") or ""),
         pod=str(told.get("pod") or ""),
         is_done=told.get("phase") == "Done",
     )
@@ -40,4 +42,5 @@ def read(status: Json) -> ReplaceNotes | None:
 def plain(notes: ReplaceNotes) -> Json:
     """Give the notes as the status has them."""
     phase = "Done" if notes.is_done else "Replacing"
-    return {"bookie": notes.bookie, "claim": notes.claim, "pod": notes.pod, "phase": phase}
+    told = {"bookie": notes.bookie, "claim": notes.claim, "pod": notes.pod, "phase": phase}
+    return told | ({"journal": notes.journal} if notes.journal else {})

@@ -5,7 +5,8 @@ The annotation ``zonekeeper.io/replace`` names one bookie. In this order:
 1. The gates of a scale-down hold, nothing is to be rolled or removed, and no other bookie is under
    way. The claim is noted, and the order to drain the bookie is given, in a name of its own.
 2. The order says that the bookie is emptied, and a listing of the operator's own names it nowhere.
-   The order is read once more, then the claim goes, and the pod. Both are named by their uids.
+   The order is read once more, then the claim goes, that of a journal volume, too, and the pod.
+   Each is named by its uid.
 3. The bookie refuses the new disk, because the store knows it. A pod gives it that disk
    (``healing``), whatever ``heal.lostVolume`` says: no ledger names the bookie.
 4. The bookie serves again: the order is taken back, so that it takes writes.
@@ -95,7 +96,8 @@ def given_anew(observed: Observed, root: RootFound) -> BookieId | None:
     bookie, _ = standing
     claim = _claim(observed, bookie)
     is_other = claim is not None and claim.uid != notes.claim
-    return bookie if bookie == notes.bookie and is_other else None
+    is_whole = is_other and _old_journal(observed, notes) is None
+    return bookie if bookie == notes.bookie and is_whole else None
 
 
 def decide(case: Case) -> ReplaceProgress:
@@ -115,8 +117,16 @@ def _standing(observed: Observed, root: RootFound) -> tuple[BookieId, BookieOrde
     return None
 
 
-def _claim(observed: Observed, bookie: BookieId) -> VolumeClaim | None:
-    return observed.claims.get(f"{owned_objects.VOLUME}-{bookie}")
+def _claim(
+    observed: Observed, bookie: BookieId, volume: str = owned_objects.VOLUME
+) -> VolumeClaim | None:
+    return observed.claims.get(f"{volume}-{bookie}")
+
+
+def _old_journal(observed: Observed, notes: ReplaceNotes) -> VolumeClaim | None:
+    """Give the claim of the journal that goes, as long as it is there."""
+    found = _claim(observed, notes.bookie, owned_objects.JOURNAL_VOLUME)
+    return found if found is not None and notes.journal and found.uid == notes.journal else None
 
 
 class _Replacing:
@@ -144,7 +154,9 @@ class _Replacing:
 
     def _begin(self, bookie: BookieId) -> ReplaceProgress:
         claim, pod = _claim(self._observed, bookie), self._pod(bookie)
-        if (why := self._hindrance(bookie, claim, pod)) is not None:
+        journal = _claim(self._observed, bookie, owned_objects.JOURNAL_VOLUME)
+        claims = (claim,) if self._wanted.journal is None else (claim, journal)
+        if (why := self._hindrance(bookie, claims, pod)) is not None:
             return _waits(Predicate.REPLACE_WAITS, f"{bookie} gets no other volume yet: {why}")
         assert claim is not None, "without one there is a hindrance"
         assert pod is not None, "without one there is a hindrance"
@@ -157,22 +169,24 @@ class _Replacing:
                     reason=_REASON,
                 ),
             ),
-            notes=ReplaceNotes(bookie=bookie, claim=claim.uid, pod=pod.uid),
+            notes=ReplaceNotes(bookie=bookie, claim=claim.uid, journal=_uid(journal), pod=pod.uid),
         )
 
     def _hindrance(
-        self, bookie: BookieId, claim: VolumeClaim | None, pod: Pod | None
+        self, bookie: BookieId, claims: tuple[VolumeClaim | None, ...], pod: Pod | None
     ) -> str | None:
         """Say why the order cannot be given now; None: it can."""
         if not leaving.is_asked_for(self._wanted, bookie) or bookie not in self._root.locations:
             return f"{REPLACE} must name one bookie of this cluster, such as log-b-0, and no more"
-        if self._wanted.journal is not None:
-            return "it has a journal volume, too (docs/operator.md)"
         if bookie in self._root.orders:
             return "an order about it stands already (status.bookieOrders): take that back before"
-        if claim is None or claim.leaving or claim.instance != self._root.instance or pod is None:
-            return "its pod or its claim is not there, or the claim is not of this cluster"
+        ours = [one for one in claims if one is not None and self._is_ours(one)]
+        if pod is None or len(ours) < len(claims):
+            return "its pod or a claim is not there, or the claim is not of this cluster"
         return "\n".join(self._gates(bookie)) or None
+
+    def _is_ours(self, claim: VolumeClaim) -> bool:
+        return not claim.leaving and claim.instance == self._root.instance
 
     def _gates(self, bookie: BookieId) -> Iterator[str]:
         roll, scale = self._case.roll, self._case.scaling
@@ -195,7 +209,10 @@ class _Replacing:
         claim, pod = _claim(self._observed, bookie), self._pod(bookie)
         notes = self._notes if self._notes and self._notes.bookie == bookie else None
         if notes is None and claim is not None:
-            notes = ReplaceNotes(bookie=bookie, claim=claim.uid, pod="" if pod is None else pod.uid)
+            journal = _claim(self._observed, bookie, owned_objects.JOURNAL_VOLUME)
+            notes = ReplaceNotes(
+                bookie=bookie, claim=claim.uid, journal=_uid(journal), pod=_uid(pod)
+            )
         if order.taken_back is not None:
             return self._tells(bookie, order, "takes writes again", notes)
         if order.kind is not OrderKind.DRAIN or notes is None:
@@ -222,21 +239,33 @@ class _Replacing:
         confirmed = ConfirmEmptied(bookie=bookie, token=order.token, instance=self._root.instance)
         name = f"{owned_objects.VOLUME}-{bookie}"
         actions: list[Action] = [confirmed, RemoveObject(kind=CLAIMS, name=name, uid=notes.claim)]
+        actions += self._without_journal(notes)
         if pod is not None:
             actions.append(RemoveObject(kind=PODS, name=bookie, uid=pod.uid))
         return ReplaceProgress(actions=tuple(actions), notes=notes)
+
+    def _without_journal(self, notes: ReplaceNotes) -> Iterator[RemoveObject]:
+        """Remove the claim of the journal that goes, if it is not going already."""
+        found = _old_journal(self._observed, notes)
+        if found is not None and not found.leaving:
+            name = f"{owned_objects.JOURNAL_VOLUME}-{notes.bookie}"
+            yield RemoveObject(kind=CLAIMS, name=name, uid=found.uid)
 
     def _after(
         self, bookie: BookieId, order: BookieOrder, notes: ReplaceNotes, pod: Pod | None
     ) -> ReplaceProgress:
         """The claim goes, or is gone."""
-        claim = _claim(self._observed, bookie)
+        claim, journal = _claim(self._observed, bookie), _old_journal(self._observed, notes)
         is_old = pod is not None and (
-            pod.uid == notes.pod or (claim is not None and claim.uid == notes.claim)
+            pod.uid == notes.pod
+            or (claim is not None and claim.uid == notes.claim)
+            or journal is not None
         )
         if pod is not None and is_old and order.emptied_ms is None:
             what = "is emptied; its claim is deleted already, by somebody else"
             return self._tells(bookie, order, what, notes)
+        if order.emptied_ms is not None and (gone := tuple(self._without_journal(notes))):
+            return ReplaceProgress(actions=gone, notes=notes)
         if pod is not None and is_old:
             removal = RemoveObject(kind=PODS, name=bookie, uid=pod.uid)
             return ReplaceProgress(actions=() if pod.leaving else (removal,), notes=notes)
@@ -265,6 +294,10 @@ class _Replacing:
 
     def _pod(self, bookie: BookieId) -> Pod | None:
         return next((pod for pod in self._observed.pods if pod.name == bookie), None)
+
+
+def _uid(found: VolumeClaim | Pod | None) -> str:
+    return "" if found is None else found.uid
 
 
 def _waits(predicate: Predicate, why: str) -> ReplaceProgress:
