@@ -8,7 +8,7 @@ import pytest
 
 from tests.operator.faulty_calls import CallFault, FaultyCallsWorld
 from tests.operator.scaling.test_scale_crashes import LIFE, OFFSETS, FrailWorld
-from tests.operator.volumes import test_replacing
+from tests.operator.volumes import test_replaced_journals, test_replacing
 from tests.operator.volumes.losing_world import LosingWorld
 from tests.operator.volumes.test_replacing import ONE, ReplaceWatch
 
@@ -103,10 +103,17 @@ async def test_a_fault_at_any_change_ends_in_one_replacement(at: int, fault: Cal
     await test_replacing.is_well(world)
 
 
+#: Between the deletions of two claims, and some others.
+BETWEEN = [
+    pytest.param(number, marks=() if number in (2, 12, 13) else pytest.mark.long)
+    for number in range(1, CHANGES_MAX)
+]
+
+
 @pytest.mark.parametrize("fault", list(CallFault))
-@pytest.mark.parametrize("at", POINTS)
+@pytest.mark.parametrize("at", BETWEEN)
 async def test_a_fault_at_any_change_ends_with_both_volumes_new(at: int, fault: CallFault) -> None:
-    storage = test_replacing.WITH_JOURNAL
+    storage = test_replaced_journals.WITH_JOURNAL
     world = await replaced(fault, at, f"journal-{ONE}", storage=storage)
     assert (await test_replacing.noted(world))["phase"] == "Done"
     await test_replacing.is_well(world)

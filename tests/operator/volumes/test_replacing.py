@@ -195,35 +195,6 @@ async def test_in_a_held_zone_and_while_anything_else_is_away_it_waits() -> None
     await is_well(world)
 
 
-WITH_JOURNAL: Json = {"size": "1Gi", "journal": {"size": "512Mi"}}
-
-
-async def test_a_journal_volume_is_another_one_too() -> None:
-    world = await built(LosingWorld(storage=WITH_JOURNAL))
-    before, watch = await world.claims(), ReplaceWatch(world)
-    await watch.look()
-    name(world, ONE)
-    await world.settle(after_turn=watch.look)
-
-    assert watch.gone == [ONE, f"journal-{ONE}"]
-    after = await world.claims()
-    assert after.keys() == before.keys()
-    uids = {one: item["metadata"]["uid"] for one, item in before.items()}
-    changed = {one for one, item in after.items() if item["metadata"]["uid"] != uids[one]}
-    assert changed == {ONE, f"journal-{ONE}"}
-    assert (await noted(world))["journal"] == uids[f"journal-{ONE}"]
-    await is_well(world)
-
-
-async def test_a_bookie_whose_journal_has_no_claim_is_not_begun_with() -> None:
-    world = await built(LosingWorld(storage=WITH_JOURNAL))
-    world.kubernetes.mark_deleted(CLAIMS, SPACE, f"journal-{ONE}")
-    name(world, ONE)
-    await world.turn()
-    assert "its pod or a claim is not there" in await world.message("VolumesReady")
-    assert await world.orders() == {}
-
-
 async def test_an_order_of_a_person_is_left_alone() -> None:
     world = await built()
     await removing_world.give(world, ONE, by="ann", kind=OrderKind.DRAIN)
