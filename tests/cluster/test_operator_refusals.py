@@ -120,6 +120,14 @@ def test_the_schema_refuses_wrong_values(
     assert clusters.get("log") == {}
 
 
+def classes(clusters: Clusters) -> set[str]:
+    """Give the storage classes of the volumes that StatefulSets make; "": the default one."""
+    return {
+        item["spec"]["volumeClaimTemplates"][0]["spec"].get("storageClassName", "")
+        for item in clusters.lab.list("statefulsets", namespace=clusters.space)
+    }
+
+
 def test_what_a_built_cluster_cannot_change_is_refused_and_before_that_is_not(
     new_clusters: Callable[[], Clusters],
 ) -> None:
@@ -154,6 +162,7 @@ def test_what_a_built_cluster_cannot_change_is_refused_and_before_that_is_not(
 
     smaller = {"size": "1Gi", "className": "fast"}
     clusters.apply("log", **{**built, "storage": {"size": "2Gi", "newVolumes": smaller}})
+    clusters.until("log", lambda: classes(clusters) == {"fast"}, what="sets of the new volumes")
     clusters.wait("log", "VolumesReady", "True")
     clusters.apply("log", **{**built, "storage": smaller})  # only the operator knows the volumes
     told = clusters.wait("log", "Legal", "False", "Blocked")["message"]
