@@ -73,8 +73,14 @@ def public(kind: type) -> set[str]:
     [
         # A candidate waits for its turns, and writes in them: that is for asyncio.
         (blocking.BlockingLogs, LogClient, set[str](), {"standby", "watch_writer"}),
-        # `name` of a reader is an attribute there; the end of the block closes a writer.
-        (BlockingLogWriter, LogWriter, set[str](), {"close", "run", "ended", "is_over"}),
+        # `name` of a reader is an attribute there; the end of the block closes a writer. What a
+        # candidate asks of its writer is for asyncio, too.
+        (
+            BlockingLogWriter,
+            LogWriter,
+            set[str](),
+            {"close", "run", "ended", "is_over", "is_taken"},
+        ),
         (blocking.BlockingLogCursor, LogCursor, set[str](), set[str]()),
         (blocking.BlockingLogReader, LogReader, {"name", "read_messages"}, set[str]()),
     ],

@@ -93,7 +93,7 @@ def parse(
 ) -> AutorecoverySettings:
     """Check all settings; raises ``BadSettingError`` for the first that is wrong."""
     given = GivenSettings(SETTINGS, flags, environment, file, file_name)
-    http, files = given.read("http", addresses.parse), tls.files_given(given)
+    http = given.read("http", addresses.parse)
     return AutorecoverySettings(
         metadata=given.read("metadata", address),
         name=given.read("name", _name, socket.gethostname()),
@@ -103,8 +103,8 @@ def parse(
             "advertise", addresses.host, addresses.advertised(http, socket.gethostname())
         ),
         workers=given.read("workers", partial(settings.count, most=WORKERS_MAX)),
-        tls=files,
-        page_tls=page_rights.files_given(given, files),
+        tls=tls.files_given(given),
+        page_tls=page_rights.files_given(given, tls.files_given(given)),
         logging=logs.given_to(given),
     )
 
