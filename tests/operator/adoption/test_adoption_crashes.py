@@ -11,7 +11,7 @@ pytestmark = pytest.mark.simulation
 CHANGES_MAX = 50
 CHANGES_MIN = 15
 POINTS = [
-    pytest.param(number, marks=() if number % 6 == 1 else pytest.mark.long)
+    pytest.param(number, marks=() if number % 12 == 1 else pytest.mark.long)
     for number in range(1, CHANGES_MAX)
 ]
 

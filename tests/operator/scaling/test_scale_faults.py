@@ -17,7 +17,7 @@ pytestmark = pytest.mark.simulation
 CHANGES_MAX = 60
 CHANGES_MIN = 20
 POINTS = [
-    pytest.param(number, marks=() if number % 10 == 1 else pytest.mark.long)
+    pytest.param(number, marks=() if number % 20 == 1 else pytest.mark.long)
     for number in range(1, CHANGES_MAX)
 ]
 #: What a follower that is behind, or a fault, has kept back is done a little later.

@@ -15,7 +15,7 @@ CHANGES_MIN = 12
 CHANGES_MAX = 40
 #: ``make check`` has some of the points.
 POINTS = [
-    pytest.param(number, marks=() if number % 6 == 2 else pytest.mark.long)
+    pytest.param(number, marks=() if number % 12 == 2 else pytest.mark.long)
     for number in range(1, CHANGES_MAX)
 ]
 

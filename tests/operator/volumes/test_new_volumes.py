@@ -21,7 +21,7 @@ BOOKIES = [f"{NAME}-{zone}-{ordinal}" for zone in "abc" for ordinal in range(3)]
 CHANGES_MAX = 60
 CHANGES_MIN = 20
 POINTS = [
-    pytest.param(number, marks=() if number % 7 == 1 else pytest.mark.long)
+    pytest.param(number, marks=() if number % 14 == 1 else pytest.mark.long)
     for number in range(1, CHANGES_MAX)
 ]
 
