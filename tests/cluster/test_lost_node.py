@@ -7,16 +7,11 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.cluster.installation import Clusters
+from tests.cluster.test_replace import changed, claims
 from tests.cluster.test_roll import SOON, bookies, uids
 from tests.cluster.test_volumes import members, write
 
 pytestmark = [pytest.mark.cluster, pytest.mark.needs_lab, pytest.mark.long]
-
-
-def claims(clusters: Clusters) -> dict[str, str]:
-    """Give the uid of each claim."""
-    found = clusters.lab.list("pvc", namespace=clusters.space)
-    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in found}
 
 
 def on(clusters: Clusters, node: str) -> str:
@@ -65,9 +60,7 @@ def test_the_bookie_of_a_node_that_is_lost_for_good_is_healed_on_another_one(
         named = asyncio.run(members(clusters, written))  # having read every entry
         # Repair may have made its copies elsewhere before its time: the policy's delay is shorter.
         assert way == "Refill" or victim not in named
-        after = claims(clusters)
-        assert [name for name in volumes if after[name] != volumes[name]] == [volume]
-        now = uids(clusters)
-        assert [name for name in pods if now[name] != pods[name]] == [victim]
+        assert changed(volumes, claims(clusters)) == [volume]
+        assert changed(pods, uids(clusters)) == [victim]
         assert clusters.get("log")["status"].get("lostNodes", []) == []
         clusters.delete("log")

@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 
 from tests.cluster.installation import Clusters
 from tests.cluster.test_roll import SOON, uids
-from tests.cluster.test_volumes import members, write
+from tests.cluster.test_volumes import asked, members, write
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
@@ -31,14 +31,6 @@ def phase(clusters: Clusters) -> str:
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     return [name for name in before if after.get(name) != before[name]]
-
-
-def sizes(clusters: Clusters) -> Mapping[str, str]:
-    """Give what each claim asks for."""
-    return {
-        item["metadata"]["name"]: item["spec"]["resources"]["requests"]["storage"]
-        for item in clusters.lab.list("pvc", namespace=clusters.space)
-    }
 
 
 def test_a_bookie_that_serves_is_emptied_and_gets_another_volume(
@@ -64,7 +56,7 @@ def test_a_bookie_that_serves_is_emptied_and_gets_another_volume(
 
     assert changed(volumes, claims(clusters)) == [f"data-{VICTIM}", f"journal-{VICTIM}"]
     assert changed(pods, uids(clusters)) == [VICTIM]
-    assert [name for name, size in sizes(clusters).items() if size == "768Mi"] == [f"data-{VICTIM}"]
+    assert [name for name, size in asked(clusters).items() if size == "768Mi"] == [f"data-{VICTIM}"]
     assert store.exists(cookie).czxid == made, "the cookie was never deleted"
     assert VICTIM not in asyncio.run(members(clusters, written)), "every entry is read elsewhere"
     later = asyncio.run(write(clusters))

@@ -94,6 +94,9 @@ WAITING_MS: Final = 2_000
 #: At rest: events begin a turn at once, but nodes and the metadata store have none.
 RESTING_MS: Final = 30_000
 
+#: What is noted of work that goes on over turns, beside the roll.
+_NOTED: Final = ("scaling", "replacing", "growing", "lostNodes")
+
 #: The stages that come before the first object of a cluster.
 _BEFORE_OBJECTS: Final[tuple[Stage, ...]] = (
     pausing.stage,
@@ -381,45 +384,26 @@ def _status(
 
 
 def _told_of_work(case: Case, now: str, *, is_still: bool) -> Json:
-    return (
-        _told_of_roll(case, now, is_still=is_still)
-        | _told_of_scaling(case, is_still=is_still)
-        | _told_of_replacing(case, is_still=is_still)
-        | _told_of_growing(case, is_still=is_still)
-        | _told_of_nodes(case, is_still=is_still)
-    )
+    """Give what is noted of work that goes on over turns.
 
-
-def _told_of_nodes(case: Case, *, is_still: bool) -> Json:
-    """Give ``status.lostNodes``; a turn that can do nothing notes nothing new."""
-    if not is_still:
-        return absence.status(case, healing.giving_up(healing.actions(case)))
-    found = case.observed.status.get("lostNodes")
-    return {} if found is None else {"lostNodes": found}
-
-
-def _told_of_growing(case: Case, *, is_still: bool) -> Json:
-    """Give ``status.growing``; a turn that can do nothing notes nothing new."""
-    if not is_still:
-        return filling.status(filling.decide(case))
-    found = case.observed.status.get("growing")
-    return {} if found is None else {"growing": found}
-
-
-def _told_of_replacing(case: Case, *, is_still: bool) -> Json:
-    """Give ``status.replacing``; a turn that can do nothing notes nothing new."""
-    if not is_still:
-        return replacing.status(replacing.decide(case))
-    found = case.observed.status.get("replacing")
-    return {} if found is None else {"replacing": found}
-
-
-def _told_of_scaling(case: Case, *, is_still: bool) -> Json:
-    """Give ``status.scaling``; a turn that can do nothing notes nothing new."""
-    if case.scaling is None or is_still:
-        found = case.observed.status.get("scaling")
+    A turn that can do nothing notes nothing new.
+    """
+    status = case.observed.status
+    if is_still:
+        told = {name: status[name] for name in _NOTED if status.get(name) is not None}
     else:
-        found = scale_telling.status(case.scaling)
+        told = (
+            _told_of_scaling(case)
+            | replacing.status(replacing.decide(case))
+            | filling.status(filling.decide(case))
+            | absence.status(case, healing.giving_up(healing.actions(case)))
+        )
+    return _told_of_roll(case, now, is_still=is_still) | told
+
+
+def _told_of_scaling(case: Case) -> Json:
+    noted = case.observed.status.get("scaling")
+    found = noted if case.scaling is None else scale_telling.status(case.scaling)
     return {} if found is None else {"scaling": found}
 
 

@@ -235,14 +235,12 @@ def _of_objects(case: Case) -> Iterator[ObjectChange]:
         fields = tuple(one for one in drift.changes(made, found) if not _is_mark(one[0]))
         if fields:
             yield ObjectChange(kind=kind.name, name=name, what="changed", fields=fields)
-    for grown in growing.claims(wanted, observed):
-        before = observed.claims[grown.name].size
-        sizes = (("spec.resources.requests.storage", before, grown.size),)
-        yield ObjectChange(kind=CLAIMS.name, name=grown.name, what="changed", fields=sizes)
-    for grown in filling.decide(case).actions:
-        before = observed.claims[grown.name].size
-        sizes = (("spec.resources.requests.storage", before, grown.size),)
-        yield ObjectChange(kind=CLAIMS.name, name=grown.name, what=BY_ITSELF, fields=sizes)
+    by_itself = filling.decide(case).actions
+    for acts, what in ((growing.claims(wanted, observed), "changed"), (by_itself, BY_ITSELF)):
+        for grown in acts:
+            before = observed.claims[grown.name].size
+            sizes = (("spec.resources.requests.storage", before, grown.size),)
+            yield ObjectChange(kind=CLAIMS.name, name=grown.name, what=what, fields=sizes)
     for name in growing.sets_with_others(wanted, observed):
         yield ObjectChange(kind=STATEFUL_SETS.name, name=name, what=MADE_AGAIN)
     yield from _of_budgets(observed, () if drains is None else drains.acts)
