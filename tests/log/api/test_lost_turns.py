@@ -1,4 +1,4 @@
-"""A turn that another writer has ended is lost, whoever hears of it first."""
+"""A turn is lost once another writer has claimed the log, also if its own writer hears it first."""
 
 import asyncio
 

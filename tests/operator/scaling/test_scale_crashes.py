@@ -125,9 +125,16 @@ async def frail(offset: int) -> FrailWorld:
 
 
 async def ends(world: FrailWorld, watch: GoneWatch, cookies: set[str]) -> None:
+    """Let an operator that dies again and again work until it has ended."""
+    await ended(world, lambda: world.live_on(watch.look), cookies)
+
+
+async def ended(
+    world: RemovingWorld, go_on: Callable[[], Awaitable[object]], cookies: set[str]
+) -> None:
     """Let all work until it has ended, with these bookies and no others."""
     for _ in range(AGAIN_MAX):
-        await world.live_on(watch.look)
+        await go_on()
         world.now_ms += 60_000  # a listing that has failed is repeated
         is_left = await world.orders() or await world.scaling()
         if not is_left and await world.cookies() == cookies == {*await world.claims()}:

@@ -9,7 +9,9 @@ import pytest
 from tests.operator.faulty_calls import CallFault, FaultyCallsWorld
 from tests.operator.scaling import zoned_world
 from tests.operator.scaling.removing_world import KEPT, GoneWatch, RemovingWorld
-from tests.operator.scaling.zoned_world import DELETE, FOUR, OBJECTS_OF_D, REST, THREE
+from tests.operator.scaling.test_scale_crashes import DELETE, ended
+from tests.operator.scaling.test_zones_crashes import rests
+from tests.operator.scaling.zoned_world import FOUR, OBJECTS_OF_D, REST, THREE
 
 pytestmark = pytest.mark.simulation
 
@@ -20,8 +22,6 @@ POINTS = [
     pytest.param(number, marks=() if number % 20 == 1 else pytest.mark.long)
     for number in range(1, CHANGES_MAX)
 ]
-#: What a follower that is behind, or a fault, has kept back is done a little later.
-AGAIN_MAX = 20
 
 
 class FaultyRemovingWorld(FaultyCallsWorld, RemovingWorld):
@@ -31,19 +31,10 @@ class FaultyRemovingWorld(FaultyCallsWorld, RemovingWorld):
 async def ends(world: FaultyRemovingWorld, left: set[str]) -> None:
     """Let all work until these bookies are left, and no order is."""
     watch = GoneWatch(world)
-    for _ in range(AGAIN_MAX):
-        await world.settle(after_turn=watch.look)
-        world.now_ms += 60_000  # a listing that has failed is repeated
-        is_left = await world.orders() or await world.scaling()
-        if not is_left and await world.cookies() == left == {*await world.claims()}:
-            break
-    else:
-        raise AssertionError(f"it does not end: {await world.scaling()}")
+    await ended(world, lambda: world.settle(after_turn=watch.look), left)
     for what, one in watch.gone:
         assert what != "claim" or ("cookie", one) in watch.gone
-    before = await world.picture()
-    await world.turn()
-    assert await world.picture() == before, "at rest there is no write"
+    await rests(world)
 
 
 async def lowered(fault: CallFault | None, at: int) -> FaultyRemovingWorld:

@@ -6,7 +6,7 @@ It dies, loses answers and reads stale as in ``test_scale_crashes``.
 import pytest
 
 from tests.operator.scaling import zoned_world
-from tests.operator.scaling.removing_world import GoneWatch
+from tests.operator.scaling.removing_world import GoneWatch, RemovingWorld
 from tests.operator.scaling.test_scale_crashes import DEATHS_MIN, OFFSETS, FrailWorld, ends
 from tests.operator.scaling.zoned_world import FOUR, OBJECTS_OF_D, REST, THREE, WHOLE
 
@@ -20,7 +20,7 @@ async def frail(offset: int, zones: object) -> FrailWorld:
     return world
 
 
-async def rests(world: FrailWorld) -> None:
+async def rests(world: RemovingWorld) -> None:
     before = await world.picture()
     await world.turn()
     assert await world.picture() == before, "at rest there is no write"

@@ -23,6 +23,7 @@ from tests.wire.socket.strangers import (
     FOR_EVER_MS,
     HERE,
     THERE,
+    Stranger,
     ask,
     failed,
     limited,
@@ -36,6 +37,7 @@ from zonekeeper.wire.grpc.tls import TlsFiles
 from zonekeeper.wire.socket import accepting
 from zonekeeper.wire.socket.accepting import Accepting, Unfinished
 from zonekeeper.wire.socket.connection import EndCause
+from zonekeeper.wire.socket.socket_server import SocketServer
 
 
 async def test_half_handshakes_have_a_limit_and_the_oldest_goes_for_a_newer_one(
@@ -137,6 +139,15 @@ async def test_a_handshake_that_stalls_is_ended(
             assert not server.figures.unfinished
 
 
+async def begin(stranger: Stranger, server: SocketServer, part: int | None) -> None:
+    """Send a part of a hello, or all of it (None), and wait until the server has that."""
+    stranger.send(stranger.hello[:part])
+    if part is None:
+        await stranger.answered()
+    else:
+        await until(lambda: server.figures.unfinished == 1)
+
+
 @pytest.mark.parametrize("part", [0, 1, 100, None], ids=["nothing", "a byte", "half", "hello"])
 async def test_a_connection_that_breaks_in_the_handshake_frees_its_place(
     bookie_files: TlsFiles, client_files: TlsFiles, part: int | None
@@ -146,11 +157,7 @@ async def test_a_connection_that_breaks_in_the_handshake_frees_its_place(
         strangers(server, client_files) as make,
     ):
         breaks = make()
-        breaks.send(breaks.hello[:part])
-        if part is None:
-            await breaks.answered()
-        else:
-            await until(lambda: server.figures.unfinished == 1)
+        await begin(breaks, server, part)
         breaks.reset()
         await until(lambda: not server.figures.unfinished)
         await until(lambda: not server.figures.now)
@@ -182,11 +189,7 @@ async def test_a_bookie_that_stops_ends_handshakes_under_way(
         strangers(server, client_files) as make,
     ):
         stalls = make()
-        stalls.send(stalls.hello[:part])
-        if part is None:
-            await stalls.answered()
-        else:
-            await until(lambda: server.figures.unfinished == 1)
+        await begin(stalls, server, part)
         async with asyncio.timeout(LIMIT_S):
             await server.stop(grace_ms=FOR_EVER_MS)
         await stalls.heard_end()

@@ -1,12 +1,14 @@
 """What one turn of the loop does with peers that come, fail or break off by the dozen."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from tests.support.raw_sockets import LIMIT_S, until
 from tests.wire.socket.strangers import (
     FOR_EVER_MS,
+    Stranger,
     limited,
     serving,
     strangers,
@@ -69,6 +71,14 @@ async def test_few_end_in_a_turn_of_those_that_are_out_of_patience_together(
         monkeypatch.undo()
 
 
+async def break_off(server: SocketServer, make: Callable[[], Stranger]) -> None:
+    """Let fifty come, and break off together."""
+    crowd = [make() for _ in range(50)]
+    await until(lambda: server.figures.unfinished == 50)
+    for each in crowd:
+        each.reset()
+
+
 async def test_few_end_in_a_turn_of_those_that_break_off_together(
     bookie_files: TlsFiles, client_files: TlsFiles
 ) -> None:
@@ -76,10 +86,7 @@ async def test_few_end_in_a_turn_of_those_that_break_off_together(
         serving(bookie_files, limited()) as server,
         strangers(server, client_files) as make,
     ):
-        crowd = [make() for _ in range(50)]
-        await until(lambda: server.figures.unfinished == 50)
-        for each in crowd:
-            each.reset()
+        await break_off(server, make)
         async with asyncio.timeout(LIMIT_S):
             while server.figures.now:
                 before = server.figures.now
@@ -95,10 +102,7 @@ async def test_a_stop_ends_those_that_have_just_broken_off_once(
         serving(bookie_files, limited()) as server,
         strangers(server, client_files) as make,
     ):
-        crowd = [make() for _ in range(50)]
-        await until(lambda: server.figures.unfinished == 50)
-        for each in crowd:
-            each.reset()
+        await break_off(server, make)
         for _ in range(10_000):
             if server.figures.ended:
                 break

@@ -30,7 +30,7 @@ _ASKED: Final[Mapping[type[Write], tuple[NodeUse, NodePermission, bool]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCaller:
-    """Who asks: the identities that it has proven, and the ACL of each node that it makes."""
+    """A caller: the identities that it has proven, and the ACL of each node that it makes."""
 
     mine: tuple[StoreIdentity, ...]
     acl: Callable[[str, bytes], Acl]

@@ -13,7 +13,7 @@ NAMESPACES_MAX: Final = 32
 class PagesMode(enum.StrEnum):
     """How the pages of bookies and autorecovery are served."""
 
-    #: In plain HTTP, to whoever reaches the port.
+    #: Plain HTTP: a peer that reaches the port sees the pages.
     PLAIN = "Plain"
     #: Over TLS, to callers whose certificate has a role that may look.
     CERTIFICATE = "Certificate"

@@ -73,7 +73,7 @@ def of_files(files: TlsFiles | None, audit: AuditLog) -> "PageRights | None":
 
 
 class PageRights:
-    """Who may see the pages of one process."""
+    """The rights to the pages of one process."""
 
     def __init__(self, files: TlsFiles, audit: AuditLog) -> None:
         """Raises OSError or ValueError for unusable files."""
